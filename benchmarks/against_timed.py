@@ -121,10 +121,13 @@ def by_script(name: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def by_textattack(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """TextAttack's loop; its first import fetches nothing."""
-    from medstress.machine.textattack import import_textattack
+    """TextAttack's loop; its first import would fetch word lists, which the loop does not use."""
+    from types import SimpleNamespace
 
-    import_textattack("textattack")
+    import nltk
+
+    nltk.download = lambda *_, **__: False
+    nltk.corpus.stopwords = SimpleNamespace(words=lambda *_: ())
     yield from by_script("textattack_loop", given)
 
 

@@ -39,10 +39,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from bounds import at_least
+from common import at_least, own_layers, plainly
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
-from own_layers import own_layers
-from plainly import plainly
 from scipy.stats import bootstrap
 
 from medstress.backends.local.transformers import TransformersBackend

@@ -1,17 +1,17 @@
-"""All benchmarks, one JSON file and one page.
+"""Speed and memory, one runner, one JSON file.
 
-Runs every script in a process of its own, within a time budget, and writes
-benchmarks/results/bench.json and docs/performance.md. What needs data or a GPU that is not there
-is skipped, and the page says why:
+Runs every script in a process of its own, within a time budget, and writes what they print. What
+needs data that are not there is skipped, and the file says why:
 
-    make bench
-    python benchmarks/bench.py --minutes 20
+    make bench                                                       # under 20 minutes on 2 cores
+    python benchmarks/bench.py --minutes 20 --to runs/bench.json
     python benchmarks/bench.py --full --only equality baselines      # as many prompts as it takes
-    python benchmarks/bench.py --add gpu=measured-elsewhere.jsonl
-    python benchmarks/bench.py --page-only
+    python benchmarks/bench.py --against studies/speed/bench.json    # seconds beside another file's
 
-A run replaces the parts that it measures to their end and keeps the others; every part carries
-its own command, processor, date and load.
+A run replaces the parts of the file that it measures to their end and keeps the others; every part
+carries its own command, processor, date and load. With `--against` the ratio of each part's seconds
+to that file's is printed, where both ran the same command; seconds of other machines say little.
+The exit code is 1 where a part failed: `equality` fails where answers differ in float32.
 """
 
 from __future__ import annotations
@@ -20,29 +20,24 @@ import argparse
 import json
 import os
 import platform
-import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bench_page import in_one_piece, render
-from bounds import above_zero, published_data
+from common import above_zero, published_data
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "bench.json"
-PAGE = ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "runs" / "bench.json"
 FORMAT = 1
-MEASURED = ("done", "elsewhere")
-"""What a part has to be for what it printed to stay when a later run of it ends otherwise."""
 PACKAGES = ("medstress", "torch", "transformers", "numpy", "polars", "orjson", "tokenizers")
 
 
@@ -69,13 +64,6 @@ def no_data(data: Path) -> str | None:
     return None
 
 
-def no_gpu(_: Path) -> str | None:
-    """Why the benchmark on a GPU cannot run."""
-    import torch
-
-    return None if torch.cuda.is_available() else "this machine has no CUDA device"
-
-
 PARTS = (
     Part(name="start"),
     Part(
@@ -83,12 +71,10 @@ PARTS = (
         quick="--queries 20000 100000 1000000 --repeats 2",
         full="--queries 20000 100000 1000000 --repeats 3",
     ),
-    Part(name="progress", quick="--repeats 3", full="--repeats 9"),
     Part(name="sampling"),
-    Part(name="layers", quick="--repeats 2", full="--repeats 15"),
     Part(name="growth", quick="--repeats 3", full="--repeats 9"),
+    Part(name="report_size", full="--trials 100000"),
     Part(name="prefix_sharing", quick="--items 32", full="--items 200", missing=no_data),
-    Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(
         name="baselines",
         quick="--items 24 --slow-queries 2 --repeats 3",
@@ -107,15 +93,14 @@ PARTS = (
         full="--items 16",
         missing=no_data,
     ),
-    Part(name="gpu", missing=no_gpu),
 )
 NAMES = tuple(part.name for part in PARTS)
 
 
 def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> dict[str, Any]:
     """Run one script; what it printed until its time was over is kept."""
-    arguments = shlex.split(given.arguments.get(part.name, part.full if given.full else part.quick))
-    told = shlex.join(["python", f"benchmarks/{part.name}.py", *without_paths(arguments)])
+    arguments = shlex.split(part.full if given.full else part.quick)
+    told = shlex.join(["python", f"benchmarks/{part.name}.py", *arguments])
     found: dict[str, Any] = {"command": told, "cpu": cpu_model(), **now()}
     if reason := part.missing(given.data):
         return {**found, "status": "skipped", "reason": reason, "lines": []}
@@ -145,15 +130,6 @@ def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> di
     if code:
         return {**found, "status": "failed", "reason": f"exit code {code}", "lines": lines}
     return {**found, "status": "done", "lines": lines}
-
-
-def without_paths(words: Sequence[str]) -> list[str]:
-    """The words of a command, without the folders of this machine.
-
-    >>> without_paths(["--data", "/here/data", '{"against": "--work /there"}'])
-    ['--data', 'DIR', '{"against": "--work DIR"}']
-    """
-    return [re.sub(r"(?<![\w.])/[^\s\"']+", "DIR", word) for word in words]
 
 
 def whole_lines(printed: str) -> list[dict[str, Any]]:
@@ -224,116 +200,65 @@ def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
         if reason := part.missing(given.data):
             print(f"{part.name} will be skipped: {reason}", file=sys.stderr)
     parts = dict(before.get("parts", {}))
-    told = shlex.join(["python", "benchmarks/bench.py", *without_paths(sys.argv[1:])])
-    result: dict[str, Any] = {
+    result = {
         "format": FORMAT,
-        "command": "make bench" if os.environ.get("MAKELEVEL") else told,
         **now(),
         "machine": machine(),
         "versions": versions(),
         "parts": parts,
-        **({"whole": before["whole"]} if "whole" in before else {}),
     }
-    started = time.perf_counter()
-    none_failed = is_whole = True
+    started, none_failed = time.perf_counter(), True
     for part in chosen:
         left = given.minutes * 60 - (time.perf_counter() - started)
         print(f"{part.name} ...", file=sys.stderr, flush=True)
         found = run_part(part, given, None if given.full else left)
         told = f"{part.name}: {found['status']}, {found.get('seconds', 0)} s"
-        if found["status"] != "done" and parts.get(part.name, {}).get("status") in MEASURED:
+        if found["status"] != "done" and parts.get(part.name, {}).get("status") == "done":
             told += f" ({found['reason']}); what was measured before stays"
         else:
             parts[part.name] = found
         none_failed &= found["status"] != "failed"
-        is_whole &= found["status"] == "done" or part.missing is no_gpu
         print(told, file=sys.stderr)
         result["seconds"] = round(time.perf_counter() - started, 1)
-        write(result)
-    if is_whole and len(chosen) == len(PARTS):
-        result["whole"] = in_one_piece(result)
-        write(result)
+        given.to.parent.mkdir(parents=True, exist_ok=True)
+        given.to.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     return none_failed
 
 
-def measured_elsewhere(told: str) -> tuple[str, list[dict[str, Any]]]:
-    """Read `PART=FILE` for argparse: the part, and the lines that it printed elsewhere."""
-    name, _, file = told.partition("=")
-    if name not in NAMES or not file:
-        raise argparse.ArgumentTypeError(
-            f"expected PART=FILE.jsonl with one of {', '.join(NAMES)}, not {told!r}"
-        )
+def ratios(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of each part per those of another file, where both ran the same to its end.
+
+    >>> part = {"command": "x", "status": "done"}
+    >>> ratios({"a": {**part, "seconds": 3}, "b": part}, {"a": {**part, "seconds": 2}})
+    {'a': 1.5}
+    """
+    return {
+        name: round(mine["seconds"] / other["seconds"], 3)
+        for name, mine in ours.items()
+        if (other := theirs.get(name))
+        and mine["status"] == other["status"] == "done"
+        and mine["command"] == other["command"]
+    }
+
+
+def parts_of(file: str) -> dict[str, Any]:
+    """Read the parts of another result for argparse."""
     try:
-        lines = whole_lines(Path(file).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"{file} cannot be read: {error}") from error
-    if not lines:
-        raise argparse.ArgumentTypeError(
-            f"{file} has no line of JSON; is it what {name}.py prints?"
-        )
-    return name, lines
-
-
-def arguments_by_part(told: str) -> dict[str, str]:
-    """Read `{"PART": "..."}` for argparse."""
-    try:
-        found = json.loads(told)
-    except json.JSONDecodeError:
-        found = None
-    is_one = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
-    if not is_one or not set(found) <= set(NAMES):
-        raise argparse.ArgumentTypeError(
-            f'expected JSON as {{"sampling": "--items 10"}} with some of {", ".join(NAMES)}, '
-            f"not {told!r}"
-        )
-    for name, text in found.items():
-        try:
-            shlex.split(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{name}: {text!r} is no command: {error}") from error
-    return dict(found)
-
-
-def added(
-    before: Mapping[str, Any], found: Sequence[tuple[str, list[dict[str, Any]]]]
-) -> dict[str, Any]:
-    """Put lines that were measured elsewhere into a result."""
-    parts = dict(before.get("parts", {}))
-    for name, lines in found:
-        parts[name] = {
-            "command": f"python benchmarks/{name}.py",
-            "date": now()["date"],
-            "status": "elsewhere",
-            "lines": lines,
-        }
-    return {**before, "parts": parts}
-
-
-def write(result: Mapping[str, Any]) -> None:
-    """The JSON file and the page."""
-    page = render(result)  # first: what the page cannot show is not kept
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    PAGE.write_text(page, "utf-8")
+        return dict(json.loads(Path(file).read_text("utf-8"))["parts"])
+    except (OSError, ValueError, KeyError) as error:
+        raise argparse.ArgumentTypeError(f"{file} is no result of bench.py: {error}") from error
 
 
 def parse() -> argparse.Namespace:
     """What to run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=above_zero, default=20, help="of all parts together")
     parser.add_argument("--full", action="store_true", help="full sizes, no limit of time")
     parser.add_argument("--only", nargs="+", choices=NAMES, metavar="PART", default=NAMES)
-    parser.add_argument(
-        "--add", nargs="+", type=measured_elsewhere, metavar="PART=FILE.jsonl", default=[]
-    )
-    parser.add_argument("--page-only", action="store_true", help="write the page anew")
-    parser.add_argument(
-        "--arguments",
-        type=arguments_by_part,
-        default={},
-        metavar='{"PART": "..."}',
-        help="in their place",
-    )
+    parser.add_argument("--to", type=Path, default=RESULTS, help="default: runs/bench.json")
+    parser.add_argument("--against", type=parts_of, metavar="FILE.json", help="an earlier result")
     data = os.environ.get("MEDSTRESS_DATA", ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
     given = parser.parse_args()
@@ -342,21 +267,16 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Write results and page; 1 where a part failed."""
+    """Write the results; 1 where a part failed."""
     given = parse()
-    before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
-    if given.page_only or given.add:
-        if not before:
-            print(f"{RESULTS.relative_to(ROOT)} is not there yet: run make bench", file=sys.stderr)
-            return 2
-        try:
-            write(added(before, given.add))
-        except (KeyError, AttributeError, TypeError, ValueError) as error:
-            names = ", ".join(name for name, _ in given.add) or RESULTS.name
-            print(f"{names}: lines of another version cannot be shown: {error!r}", file=sys.stderr)
-            return 2
-        return 0
-    return int(not measure(given, before))
+    before = json.loads(given.to.read_text("utf-8")) if given.to.is_file() else {}
+    none_failed = measure(given, before)
+    if given.against:
+        found = ratios(json.loads(given.to.read_text("utf-8"))["parts"], given.against)
+        for name, ratio in found.items():
+            print(f"{name}: {ratio:.2f} times the seconds")
+    print(given.to)
+    return int(not none_failed)
 
 
 if __name__ == "__main__":

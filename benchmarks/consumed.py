@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bounds import at_least, published_data
+from common import at_least, published_data
 
 from medstress.api.run import Run, run
 from medstress.backends.local.transformers import TransformersBackend

@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bounds import at_least
+from common import at_least, own_layers, plainly
 from consumed import arguments, consumed_calls, run_dataset
-from own_layers import own_layers
-from plainly import plainly
 
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.models.loaded_model import LoadedModel, load_model
@@ -84,8 +82,8 @@ def _best(values: Sequence[float]) -> int:
 
 
 @contextmanager
-def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[float, ...]]]:
-    """Yield a table of what every back end answers meanwhile; `order` gets repetitions too."""
+def overheard() -> Iterator[dict[Score, tuple[float, ...]]]:
+    """Yield a table of what every back end answers meanwhile."""
     answer = TransformersBackend.answer
     heard: dict[Score, tuple[float, ...]] = {}
 
@@ -95,8 +93,6 @@ def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[fl
             if isinstance(call, Score) and isinstance(reply, Scored):
                 # The first answer: a flip is asked again, alone, and that is read afresh.
                 heard.setdefault(call, reply.log_probs)
-                if order is not None:
-                    order.append(call)
         return replies
 
     TransformersBackend.answer = listen  # type: ignore[method-assign]

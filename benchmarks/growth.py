@@ -2,19 +2,14 @@
 
 Runs with an instant victim that is never wrong, so that every attack uses its whole budget; each
 in a process of its own, whose CPU time (all threads) and largest resident size are taken, with an
-empty cache: vectors are made anew. All but one of the four numbers stay as they are. A machine that
-others share is slower for a while now and then, and never faster; a long run meets more of that
-than a short one, so the fastest of some whole runs would make long runs look dearer. Runs do the
-same things in the same order: the fastest time of each piece of 4,000 calls counts, and what the
-fastest whole runs tell stands beside it, for what happens in another piece each time is in these
-alone:
+empty cache: vectors are made anew. All but one of the four numbers stay as they are. The fastest of
+some runs counts, for a machine that others share is slower now and then, and never faster:
 
     python benchmarks/growth.py
     python benchmarks/growth.py --repeats 9
 
-Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
-and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
-before them.
+Prints one JSON line a point and an axis. Where growth is linear, the last units cost as much as
+those before them.
 """
 
 from __future__ import annotations
@@ -32,12 +27,8 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
-from bounds import at_least
+from common import at_least
 from overhead import experiment, write_inputs
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "growth.json"
-IMAGE = ROOT / "docs" / "images" / "growth.svg"
 
 USUAL = {"items": 500, "budget": 16, "vocabulary": 2000, "victims": 1}
 POINTS = {
@@ -47,10 +38,6 @@ POINTS = {
     "victims": (1, 2, 4, 8, 16),
 }
 LEAST_POINTS = 3
-PIECE = 4000
-"""Calls of a piece of a run, about a fifth of a second."""
-_INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
-"""As on the report's page, light."""
 
 
 def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
@@ -62,12 +49,6 @@ def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str,
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
     """Make the inputs, run, and count."""
     from medstress.api.run import run
-    from medstress.running.prepare import Watcher
-
-    ticks: list[tuple[int, float]] = []
-
-    def look(progress: Any) -> None:
-        ticks.append((progress.n_computed, time.process_time()))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,7 +63,7 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
             {**victim, "name": f"victim {i}", "version": str(i)} for i in range(victims)
         ]
         wall, started = time.perf_counter(), time.process_time()
-        done = run(given, folder / "run", watcher=Watcher(progress=look))
+        done = run(given, folder / "run")
         wall, ended = time.perf_counter() - wall, time.process_time()
         # Before the rows are read back, which is no part of the run.
         resident = getrusage(RUSAGE_SELF).ru_maxrss / 1024
@@ -92,31 +73,11 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
         "process_seconds": round(ended - started, 3),
         "wall_seconds": round(wall, 3),
         "largest_resident_mb": round(resident, 1),
-        "pieces": [round(seconds, 4) for seconds in pieces(ticks, started, ended)],
     }
 
 
-def pieces(ticks: Sequence[tuple[int, float]], started: float, ended: float) -> list[float]:
-    """Seconds of each piece of a run, the first with what came before it, the last with the rest.
-
-    Args:
-        ticks: calls done and process time, in order; between two, time is taken to pass evenly.
-
-    >>> pieces([(3000, 2.0), (5000, 3.0), (9000, 5.0)], 1.0, 5.5)
-    [1.5, 3.0]
-    """
-    calls, times = zip(*ticks, strict=True)
-    ends = [PIECE * i for i in range(1, calls[-1] // PIECE)]
-    between = np.interp(ends, (0, *calls), (started, *times))
-    return [float(seconds) for seconds in np.diff([started, *between, ended])]
-
-
 def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
-    """The points of an axis, each run `repeats` times, in turns.
-
-    Raises:
-        ValueError: two runs of a point are not of the same number of pieces.
-    """
+    """The points of an axis, each run `repeats` times, in turns."""
     commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
     rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
     return [
@@ -126,21 +87,11 @@ def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]
 
 
 def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A point: the fastest time of each piece, the fastest whole run, the largest memory.
-
-    >>> point = together([
-    ...     {"queries": 9, "process_seconds": 5, "largest_resident_mb": 7.0, "pieces": [1.5, 3.5]},
-    ...     {"queries": 9, "process_seconds": 6, "largest_resident_mb": 6.0, "pieces": [3.0, 3.0]},
-    ... ])
-    >>> point["process_seconds"], point["fastest_run_seconds"], point["largest_resident_mb"]
-    (4.5, 5, 7.0)
-    """
-    in_pieces = zip(*(run["pieces"] for run in runs), strict=True)
+    """A point: the fastest run and the largest memory."""
     return {
         "runs": len(runs),
         "queries": runs[0]["queries"],
-        "process_seconds": round(sum(min(times) for times in in_pieces), 3),
-        "fastest_run_seconds": min(run["process_seconds"] for run in runs),
+        "process_seconds": min(run["process_seconds"] for run in runs),
         "largest_resident_mb": max(run["largest_resident_mb"] for run in runs),
     }
 
@@ -183,8 +134,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         points: three or more, at different places.
 
     Returns:
-        Among others `marginal_ratio`, which leaves out what a run costs anyway, and the same of
-        the fastest whole runs.
+        Among others `marginal_ratio`, which leaves out what a run costs anyway.
     """
     ordered = sorted(points, key=lambda point: point["x"])
     xs = [point["x"] for point in ordered]
@@ -199,7 +149,6 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "seconds_fit": fit(xs, seconds),
         "memory_fit": fit(xs, memory),
         "marginal_ratio": marginal(xs, seconds),
-        "of_whole_runs": marginal(xs, [point["fastest_run_seconds"] for point in ordered]),
         "memory_ratio": round(memory[-1] / memory[0], 3),
     }
 
@@ -217,69 +166,12 @@ def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float | None:
     return round(last / before, 3) if min(before, last) > 0 else None
 
 
-def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:
-    """Write the plot, as text that stays text and is the same each time."""
-    import matplotlib
-
-    matplotlib.rcdefaults()
-    look = {"svg.fonttype": "none", "svg.hashsalt": "medstress", "font.family": "sans-serif"}
-    matplotlib.rcParams.update(look)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    plotted(points).savefig(to, format="svg", metadata=dict.fromkeys(("Date", "Creator")))
-    text = "\n".join(line.rstrip() for line in to.read_text("utf-8").splitlines())
-    to.write_text(text + "\n", "utf-8")
-
-
-def plotted(points: Sequence[Mapping[str, Any]]) -> Any:
-    """A figure of small multiples: an axis a column, time above memory."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(point["axis"] for point in points))
-    figure = Figure(figsize=(9.4, 4.4), facecolor="white", layout="constrained")
-    FigureCanvasSVG(figure)
-    grid = figure.subplots(2, len(names), squeeze=False, sharey="row", sharex="col")
-    for column, axis in enumerate(names):
-        mine = sorted((p for p in points if p["axis"] == axis), key=lambda p: p["x"])
-        xs = [point["x"] for point in mine]
-        _panel(grid[0][column], xs, [point["process_seconds"] for point in mine], _TIME, line=True)
-        _panel(grid[1][column], xs, [p["largest_resident_mb"] for p in mine], _MEMORY, line=False)
-        grid[0][column].set_title(axis, fontsize=10, loc="left", color=_INK)
-    told = {"process_seconds": "process CPU, seconds", "largest_resident_mb": "peak memory, MB"}
-    for row, (key, label) in zip(grid, told.items(), strict=True):
-        row[0].set_ylabel(label, fontsize=9, color=_INK)
-        # One scale for the whole row.
-        row[0].set_ylim(0, 1.08 * max(point[key] for point in points))
-    return figure
-
-
-def _panel(axes: Any, xs: Sequence[int], ys: Sequence[float], colour: str, *, line: bool) -> None:
-    if line:
-        found = fit(xs, ys)
-        ends = [0, xs[-1]]
-        values = [found["intercept"] + found["slope"] * x for x in ends]
-        axes.plot(ends, values, color=colour, linewidth=1, alpha=0.45)
-        axes.plot(xs, ys, "o", color=colour, markersize=5)
-    else:
-        axes.plot(xs, ys, "-s", color=colour, markersize=4.5, linewidth=1.7)
-    axes.set_xlim(0, xs[-1] * 1.06)
-    axes.locator_params(axis="x", nbins=4, integer=True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color(_FAINT)
-    axes.grid(axis="y", color=_FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.tick_params(color=_FAINT, labelcolor=_INK, labelsize=9, left=False)
-
-
 def parse() -> argparse.Namespace:
-    """Which points, and where the results go."""
+    """Which points."""
     parser = argparse.ArgumentParser(description=__doc__)
     for axis, points in POINTS.items():
         parser.add_argument(f"--{axis}", nargs="*", type=at_least(1), default=list(points))
     parser.add_argument("--repeats", type=at_least(1), default=1)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--image", type=Path, default=IMAGE)
     parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     chosen = {axis: getattr(given, axis) for axis in POINTS}
@@ -292,24 +184,17 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Print one JSON line a point and an axis; write and draw all."""
+    """Print one JSON line a point and an axis."""
     given = parse()
     if given.here:
         print(json.dumps(one_run(**given.here)))
         return
-    points, fits = [], []
     for axis in POINTS:
-        mine = measured(axis, getattr(given, axis), given.repeats)
-        for point in mine:
+        points = measured(axis, getattr(given, axis), given.repeats)
+        for point in points:
             print(json.dumps(point), flush=True)
-        if len(mine) > 2:
-            fits.append(growth(mine))
-            print(json.dumps(fits[-1]), flush=True)
-        points += mine
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    made = {"usual": USUAL, "points": points, "growth": fits}
-    given.results.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
-    draw(points, given.image)
+        if points:
+            print(json.dumps(growth(points)), flush=True)
 
 
 if __name__ == "__main__":

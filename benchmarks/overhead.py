@@ -130,7 +130,7 @@ def largest_resident() -> int:
 
 def main() -> None:
     """Print one JSON line a number of queries, each run in a process of its own."""
-    from bounds import at_least  # not there where a run imports this file for its victim
+    from common import at_least  # not there where a run imports this file for its victim
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", nargs="+", type=at_least(1), default=[20_000, 100_000])

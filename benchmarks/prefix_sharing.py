@@ -19,6 +19,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from common import plainly
 from consumed import (
     answered_questions,
     arguments,
@@ -27,7 +28,6 @@ from consumed import (
     n_trie_nodes,
     run_dataset,
 )
-from plainly import plainly
 from transformers import AutoTokenizer
 
 from medstress.backends.models.model_files import find_model

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from bounds import at_least
+from common import at_least
 
 from medstress.attacks.samplers import draw
 from medstress.core.seeding import rng_for

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bounds import at_least
+from common import at_least
 
 
 def seconds(*arguments: str) -> float:

@@ -44,11 +44,8 @@ def environment() -> Iterator[list[str]]:
 def install(python: list[str], *what: str, constraints: Path | None = None) -> None:
     """Install with pip, within constraints; what is never imported is not compiled."""
     limits = {"PIP_CONSTRAINT": str(constraints)} if constraints else {}
-    run(
-        [*python, "-m", "pip", "install", "--quiet", "--no-compile", *what],
-        f"pip install {what[0]}",
-        limits,
-    )
+    command = [*python, "-m", "pip", "install", "--quiet", "--no-compile", *what]
+    run(command, f"pip install {what[0]}", limits)
 
 
 def run(
@@ -60,14 +57,8 @@ def run(
         Failed: it ends with another code than 0; `what` says what it was to do.
     """
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**kept, **(changed or {})},
-    )
+    env = {**kept, **(changed or {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     if done.returncode:
         said = " ".join((done.stdout + done.stderr).split())[-900:]
         raise Failed(f"{what}: {said}")

@@ -35,7 +35,7 @@ VERDICT = """## The verdict in `summary --json`
 
 `verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
 most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
-answers), `validity` (those caveats that are on valid losses), `primary` (the primary endpoint).
+answers), `validity` (those caveats that are on valid losses).
 `arms` has the numbers in them, one entry for each victim,
 with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
 drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
@@ -51,33 +51,20 @@ variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `righ
 names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
 [What they mean](probes.md#what-each-number-means).
 """
-VARIANCE = """## Formats and variance in `summary --json`
-
-`sensitivity`, where the experiment has the table: `formats` (one row for each attack, model, prompt
-and way of answering; `label` is the victim of the other rows), `ranges` (`lowest`, `highest`,
-`range`), `differences` (`metric`, `first`, `second`, `statistic`, `difference`, `p`, `p_adjusted`,
-`family_size`), `conclusions` (`by_format`, `changes`, `verdict_changes`, `is_reversed`) with
-`n_conclusions`, `n_changed`, `n_verdict_changed`, `n_reversed`, and `left_out`.
-
-`variance`, a list with a row for each data set, group, victim and attack, and one for all formats
-of a model: `n`, `asr`, `components` (`items`, `seeds`, `names`, `templates`, `rest`; null with a
-reason in `reasons`), `levels`, `half_width` (`now`, `twice_items`, `twice_seeds`), `advice`,
-`method`.
-"""
 COMPARISON = """## `compare --json`: format 1
 
-`verdict` (of all primary rows together, the one to heed), `fails` (exit code 3), `a` and `b`
+`verdict` (of all deciding rows together, the one to heed), `fails` (exit code 3), `a` and `b`
 (`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`, and `root`, `root_note`,
 `unverified` as in `summary --json`), `factor` (`name`, and `what` it is in A and B),
-`also_differs` (libraries and settings: name -> [in A, in B]), `primary`
-(`metric`, `control`, `fixed_in_the_file`, `why`), `margin`, `on_undecided`, `families` (`name`,
+`also_differs` (libraries and settings: name -> [in A, in B]), `metric` (the measure that decides)
+and `why` it does, `margin`, `on_undecided`, `families` (`name`,
 `size`, `without_pairs`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
 
 | field of a row | meaning |
 | --- | --- |
 | `a`, `b` | `dataset`, `group`, `victim`, `attack` of the arms |
 | `metric`, `control` | `accuracy_after`, `accuracy`, `asr`, `asr_net`; the control of `asr_net` |
-| `role` | `primary`, `secondary`; `exploratory` where the file fixes the primary |
+| `decides` | whether the verdict rests on it |
 | `verdict`, `sentence` | what is shown of B against A after adjustment; in words with numbers |
 | `n_items`, `n_pairs` | items, and pairs of trials with the same item, part, repeat and seed |
 | `n_worst` | trials that an unreadable or failed answer turns against the victim |
@@ -85,7 +72,7 @@ COMPARISON = """## `compare --json`: format 1
 | `value_a`, `value_b`, `difference` | the measure in A, in B, and B minus A, on these pairs |
 | `only_a`, `only_b` | pairs in which only A counts, only B; null for `asr_net` |
 | `interval90` | the 90 % interval of the difference, which decides on equivalence |
-| `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row's role |
+| `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row |
 | `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
 | `smallest_effect` | the smallest difference found with 80 % power, at the `discordance`, or .15 |
 | `discordance` | share of discordant pairs; for `asr_net` the mean squared difference |
@@ -119,8 +106,7 @@ came too late ([what is promised](what-is-promised.md#served-models)).
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
 `review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
-`population`, its `arms`, what was `planted`, `complete`, `time`, and `remark` where a sheet
-is hardly a random draw); `judgements` (`judgement`,
+`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
 `n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
 `fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
@@ -137,7 +123,7 @@ that people call right and wrong the shares of which the panel says so too (`sen
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
 `first_success_evidence`, null where the first success is the pick.
 
-`export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
+`export --table reviews` has `trial_id` (null for planted cases), `reviewer`,
 `answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
 `control`, `control_of`.
 
@@ -223,9 +209,7 @@ def schema_page() -> str:
         "AttackTable": ("config", "[[attack]]"),
         "TuneTable": ("phase_tables", "[tune]"),
         "AnalysisTable": ("phase_tables", "[analysis]"),
-        "CompareTable": ("comparison_tables", "[compare]"),
         "SignificanceTable": ("phase_tables", "[test]"),
-        "SensitivityTable": ("sensitivity_table", "[sensitivity]"),
         "RequireTable": ("criteria_tables", "[[require]]"),
         "SlicesTable": ("criteria_tables", "[slices]"),
     }
@@ -253,7 +237,6 @@ def schema_page() -> str:
         STATISTICS,
         VERDICT,
         PROBES,
-        VARIANCE,
         FORMAT_2,
         PERFORMANCE,
     ]

@@ -8,14 +8,12 @@ Of `make release-check`, and by hand:
     python scripts/package_check.py floors               # the lowest versions that are allowed
     python scripts/package_check.py newest               # the newest
 
-contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, the
-           metadata say what pyproject.toml says, both stay below a size. Needs `build`, `twine`.
+contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, both stay
+           below a size. Needs `build` and `twine`.
 installed  For each extra a clean environment: the wheel is installed, what the extra brings is
-           imported, and one question is asked of the mock. Extras that need a GPU's libraries
-           (`ONLY_RESOLVED`) are left out.
+           imported, and one question is asked of the mock.
 resolved   pip finds wheels of all dependencies for Linux on every supported Python, without
-           installing them. Markers such as `python_version` are evaluated for the Python at hand.
-           What is published as sources alone (`ONLY_SOURCES`) is built first.
+           installing them.
 floors     A clean environment with the lowest version of every direct dependency, as a wheel, and
            the tests `FLOOR_TESTS` in it.
 newest     A clean environment with the newest versions that the extras `NEWEST_EXTRAS` allow, torch
@@ -27,57 +25,42 @@ Exit code 1 if a check fails.
 from __future__ import annotations
 
 import argparse
-import email
 import re
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from clean_environments import PROJECT, ROOT, Failed, environment, install, parts, run
-from version_check import check_floors, check_newest
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LARGEST = 12_000_000
 """Bytes of the wheel, and of the sdist."""
-LARGEST_FILE = 2_000_000
-"""Bytes of one file in them."""
 BESIDE = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "NOTICE", "README.md", "SECURITY.md"} | {
     ".gitignore",
     "PKG-INFO",
     "pyproject.toml",
 }
 """All that an sdist holds beside the package."""
-UNWANTED = re.compile(
-    r"(^|/)(tests?|test_[^/]*|runs|\.env|\.git|\.venv|__pycache__|[^/]*\.(sqlite|pyc|pem|key|log))(/|$)"
-)
 SECRET = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9]{32,}|\bhf_[A-Za-z0-9]{30,}"
     rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
-TOGETHER = (
-    "adapters,docs,explain,figures,llama-cpp,minilm,notebooks,openai,pandas,quantized,review,"
-    "spacy,transformers,xlsx",
-    "ray",
-    "textattack",
+EXTRAS = tuple(PROJECT["optional-dependencies"])
+FLOOR_EXTRAS = ("figures", "openai", "pandas", "review", "spacy", "xlsx")
+"""Extras whose floors are tested beside those of the base: those that need no weights."""
+FLOOR_TESTS = (
+    *(f"tests/unit/{room}" for room in ("core", "entities", "rendering", "results", "stats")),
+    *("tests/unit/store", "tests/cli/test_figures_and_recipes.py"),
 )
-"""Extras that go into one environment; each line is one."""
-ONLY_SOURCES = ("jieba", "langdetect", "pinyin", "pptree")
-"""Parts of textattack and its flair that have no wheel on an index, and need no compiler: their
-wheels fit every Python and system."""
-TOO_NEW = {("3.13", "textattack"), ("3.14", "textattack")}
-"""Not resolved: editdistance, which TextAttack wants, has no wheels after Python 3.12."""
-ONLY_RESOLVED = ("dev", "release")
-"""Not installed here: they are what checks have."""
-INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
-OWN_CONSTRAINTS = {
-    "ray": "constraints-ray.txt",
-    "textattack": "constraints-textattack.txt",
-}
-"""Extra -> the versions it is tested with, where `constraints.txt` does not fit."""
+NEWEST_EXTRAS = ("adapters", "llama-cpp", "minilm", "openai", "quantized", "spacy")
+TESTING = ("hypothesis", "pillow", "pytest", "pytest-timeout", "pytest-xdist")
+"""What these tests need beside the package."""
 MOCK = """\
 [experiment]
 name = "one"
@@ -100,14 +83,13 @@ IMPORTS = """\
 import sys
 from importlib import import_module
 from importlib.metadata import packages_distributions
-from medstress.machine.textattack import import_textattack
 wanted = {name.lower().replace("_", "-") for name in sys.argv[1:]}
 for module, owners in sorted(packages_distributions().items()):
     plain = module.isidentifier() and not module.startswith("_") and "test" not in module
     if plain and wanted & {owner.lower().replace("_", "-") for owner in owners}:
-        (import_textattack if module == "textattack" else import_module)(module)
+        import_module(module)
 """
-"""Imports all that the named packages bring; TextAttack as medstress does, without a network."""
+"""Imports all that the named packages bring."""
 
 
 def main() -> int:
@@ -115,18 +97,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    named = {"nargs": "+", "metavar": "EXTRA"}
     parser.add_argument("check", choices=CHECKS)
-    parser.add_argument(
-        "--extras",
-        nargs="+",
-        choices=INSTALLED,
-        default=INSTALLED,
-        metavar="EXTRA",
-        help="installed: these alone; `none` is the base",
-    )
-    parser.add_argument(
-        "--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="resolved: for these alone"
-    )
+    parser.add_argument("--extras", choices=("none", *EXTRAS), default=("none", *EXTRAS), **named)  # type: ignore[arg-type]
+    parser.add_argument("--python", nargs="+", choices=PYTHONS, default=PYTHONS)
     args = parser.parse_args()
     try:
         for told in CHECKS[args.check](args):
@@ -140,17 +114,18 @@ def main() -> int:
 def build(out: Path, root: Path = ROOT) -> tuple[Path, Path]:
     """Build wheel and sdist, the wheel from the sdist, and return both."""
     run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
-    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
-    return wheel, sdist
+    return max(out.glob("*.whl"), key=changed), max(out.glob("*.tar.gz"), key=changed)
+
+
+def changed(path: Path) -> int:
+    """Return when a file was written."""
+    return path.stat().st_mtime_ns
 
 
 def check_contents(_: argparse.Namespace) -> Iterator[str]:
     """Build both and look into them."""
     with tempfile.TemporaryDirectory() as made:
-        wheel, sdist = build(Path(made))
-        yield from examine(wheel, sdist)
-        run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], "twine")
-    yield "twine check: passed"
+        yield from examine(*build(Path(made)))
 
 
 def examine(wheel: Path, sdist: Path, root: Path = ROOT) -> Iterator[str]:
@@ -162,83 +137,50 @@ def examine(wheel: Path, sdist: Path, root: Path = ROOT) -> Iterator[str]:
         in_sdist = {name: packed.extractfile(each).read() for name, each in files.items()}  # type: ignore[union-attr]
     info = next(name.partition("/")[0] for name in in_wheel if ".dist-info/" in name)
     package = {f"src/{name}" for name in in_wheel if not name.startswith(info)}
+    expected = set(run(["git", "ls-files", "src/medstress"], "git ls-files", cwd=root).split())
     for archive, found in ((wheel, package), (sdist, in_sdist.keys() - BESIDE)):
-        expected = set(_tracked(root, "src/medstress"))
         if missing := sorted(expected - found):
             raise Failed(f"{archive.name} lacks {', '.join(missing[:5])}: is it ignored by git?")
         if more := sorted(found - expected):
             raise Failed(f"{archive.name} holds {', '.join(more[:5])}, which git does not track")
     if lacks := sorted(BESIDE - in_sdist.keys()):
         raise Failed(f"{sdist.name} lacks {', '.join(lacks)}")
-    for archive, held in ((wheel, in_wheel), (sdist, in_sdist)):
-        _check_files(archive, held)
-    _check_metadata(in_wheel, info)
-    for archive in (wheel, sdist):
-        yield f"{archive.name}: {archive.stat().st_size / 1e6:.1f} MB"
-    yield f"{len(in_wheel)} files in the wheel, {len(in_sdist)} in the sdist"
-
-
-def _check_files(archive: Path, held: Mapping[str, bytes]) -> None:
-    if archive.stat().st_size > LARGEST:
-        raise Failed(f"{archive.name}: {archive.stat().st_size:,} bytes, more than {LARGEST:,}")
-    for name, data in held.items():
-        # The conformance suites and the templates of `medstress new` are meant to be there.
-        shipped = re.sub("medstress/(testing|scaffolding/templates)/.*", "", name)
-        if UNWANTED.search(shipped):
-            raise Failed(f"{archive.name} holds {name}, which belongs to no package")
-        if len(data) > LARGEST_FILE:
-            raise Failed(f"{archive.name}: {name} has {len(data):,} bytes; more than a table needs")
-        if SECRET.search(data):
-            raise Failed(f"{archive.name}: {name} looks as if it held a secret")
-
-
-def _check_metadata(held: Mapping[str, bytes], info: str) -> None:
-    said = email.message_from_bytes(held[f"{info}/METADATA"])
-    for field, expected in (
-        ("Name", PROJECT["name"]),
-        ("Requires-Python", PROJECT["requires-python"]),
-        ("License-Expression", PROJECT["license"]),
-        ("Description-Content-Type", "text/markdown"),
-    ):
-        if said[field] != expected:
-            raise Failed(f"metadata: {field} is {said[field]!r}, expected {expected!r}")
-    if set(said.get_all("License-File", ())) != set(PROJECT["license-files"]):
-        raise Failed("metadata: License-File does not name the license-files of pyproject.toml")
     for name in PROJECT["license-files"]:
-        if held.get(f"{info}/licenses/{name}") != (ROOT / name).read_bytes():
+        if in_wheel.get(f"{info}/licenses/{name}") != (root / name).read_bytes():
             raise Failed(f"the wheel lacks {name} among its licences")
-    if set(said.get_all("Provides-Extra", ())) != set(PROJECT["optional-dependencies"]):
-        raise Failed("metadata: the extras are not those of pyproject.toml")
-    told = held[f"{info}/entry_points.txt"].decode()
-    if "medstress = medstress.__main__:main" not in told:
-        raise Failed("the wheel declares no command `medstress`")
+    for archive, held in ((wheel, in_wheel), (sdist, in_sdist)):
+        if (size := archive.stat().st_size) > LARGEST:
+            raise Failed(f"{archive.name}: {size:,} bytes, more than {LARGEST:,}")
+        if secrets := [name for name, data in held.items() if SECRET.search(data)]:
+            raise Failed(f"{archive.name}: {secrets[0]} looks as if it held a secret")
+        yield f"{archive.name}: {size / 1e6:.1f} MB, {len(held)} files"
+    run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], "twine")
+    yield "twine check: passed"
 
 
 def check_installed(args: argparse.Namespace) -> Iterator[str]:
     """Install the wheel without extras and with each, and ask one question of the mock."""
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        yield from _each({extra: (extra, wheel) for extra in args.extras}, _installed)
+        yield from _each(args.extras, lambda extra: _installed(extra, wheel))
 
 
-def _each(
-    cases: Mapping[str, tuple[str, Path]], check: Callable[[str, Path], str]
-) -> Iterator[str]:
+def _each(cases: Iterable[str], check: Callable[[str], str]) -> Iterator[str]:
     """Check all cases, two at a time, as pip mostly waits; yield what is told of each.
 
     Raises:
         Failed: names every case that failed, at the end.
     """
 
-    def told(case: tuple[str, Path]) -> str:
+    def told(case: str) -> str:
         try:
-            return check(*case)
+            return check(case)
         except Failed as error:
             return f"FAILED: {error}"
 
-    fails = []
+    fails, named = [], list(cases)
     with ThreadPoolExecutor(2) as pool:
-        for name, said in zip(cases, pool.map(told, cases.values()), strict=True):
+        for name, said in zip(named, pool.map(told, named), strict=True):
             yield f"{name}: {said}"
             fails += [name] * said.startswith("FAILED: ")
     if fails:
@@ -246,49 +188,73 @@ def _each(
 
 
 def _installed(extra: str, wheel: Path) -> str:
-    with environment() as python:
-        constraints = ROOT / OWN_CONSTRAINTS.get(extra, "constraints.txt")
+    with environment() as python, tempfile.TemporaryDirectory() as folder:
         name = "" if extra == "none" else f"[{extra}]"
-        install(python, f"medstress{name} @ {wheel.as_uri()}", constraints=constraints)
+        what = f"medstress{name} @ {wheel.as_uri()}"
+        install(python, what, constraints=ROOT / "constraints.txt")
         brought = [] if extra == "none" else [each.name for each in parts(extra)]
         run([*python, "-c", IMPORTS, *brought], f"import what {extra} brings")
-        return f"installed, imported, {_asked_once(python)}"
-
-
-def _asked_once(python: list[str]) -> str:
-    with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "one.toml").write_text(MOCK, "utf-8")
         command = [*python, "-m", "medstress", "run", "one.toml", "--out", "run", "--quiet"]
         run(command, "a run on one question", cwd=Path(folder))
         run([*python, "-m", "medstress", "verify", "run"], "verify", cwd=Path(folder))
-    return "one question asked and verified"
+    return "installed, imported, one question asked and verified"
 
 
 def check_resolved(args: argparse.Namespace) -> Iterator[str]:
-    """Resolve all extras for every Python, without installing."""
+    """Resolve all extras together for every Python, without installing."""
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        pip = (sys.executable, "-m", "pip")
-        built = f"{made}/built"
-        run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", built, *ONLY_SOURCES], "wheels")
 
-        def resolved(case: str, wheel: Path) -> str:
-            version, _, extras = case.partition(" ")
+        def resolved(version: str) -> str:
             command = [
-                *(*pip, "install", "--quiet", "--dry-run", "--find-links", built),
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"),
                 *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
-                *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
+                *("--target", f"{made}/never", f"medstress[{','.join(EXTRAS)}] @ {wheel.as_uri()}"),
             ]
             run(command, f"resolving for Python {version}")
             return "resolved"
 
-        asked = [(version, extras) for version in args.python for extras in TOGETHER]
-        cases = [" ".join(each) for each in asked if each not in TOO_NEW]
-        yield from _each({f"Python {case}": (case, wheel) for case in cases}, resolved)
+        yield from _each(args.python, resolved)
 
 
-def _tracked(root: Path, folder: str) -> list[str]:
-    return run(["git", "ls-files", folder], "git ls-files", cwd=root).split()
+def check_floors(_: argparse.Namespace) -> Iterator[str]:
+    """Run tests with the lowest version of each dependency."""
+    pinned = [f"{name}=={version}" for name, version in floors().items()]
+    with environment() as python:
+        install(python, *pinned, *TESTING, "--only-binary=:all:")
+        install(python, "--no-deps", str(ROOT))
+        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", *FLOOR_TESTS]
+        # What newer versions of the libraries no longer warn of is no concern of ours.
+        told = run([*command, "-W", "ignore"], "the tests on the floors", cwd=ROOT)
+    yield f"{', '.join(pinned)}: {told.strip().splitlines()[-1]}"
+
+
+def floors() -> Mapping[str, str]:
+    """Return the lowest version of each dependency of the base and of `FLOOR_EXTRAS`."""
+    found = {}
+    base = list(map(Requirement, PROJECT["dependencies"]))
+    for each in [*base, *(part for extra in FLOOR_EXTRAS for part in parts(extra))]:
+        lowest = [part.version for part in each.specifier if part.operator in (">=", "==")]
+        if len(lowest) != 1:
+            raise Failed(f"pyproject.toml: {each} has no floor; write NAME>=VERSION")
+        found[each.name] = lowest[0]
+    return found
+
+
+def check_newest(_: argparse.Namespace) -> Iterator[str]:
+    """Run tests with the newest version of each dependency."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    with tempfile.TemporaryDirectory() as made, environment() as python:
+        only_torch = Path(made) / "constraints.txt"
+        only_torch.write_text("\n".join(line for line in lines if line.startswith("torch==")))
+        install(python, f"{ROOT}[{','.join(NEWEST_EXTRAS)}]", *TESTING, constraints=only_torch)
+        found = run([*python, "-m", "pip", "list", "--format=freeze"], "pip list")
+        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", "-n", "auto", "tests/unit"]
+        # A warning that something will go is no failure of today.
+        told = run([*command, "-W", "default::DeprecationWarning"], "newest versions", cwd=ROOT)
+    newer = sorted(set(found.split()) - set(lines))
+    yield f"{', '.join(newer)}: {told.strip().splitlines()[-1]}"
 
 
 CHECKS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {

@@ -1,11 +1,11 @@
-"""Lay out the pages that the site is built from: docs/, and what its pages link beside it.
+"""Lay out the pages that the site is built from: README.md, docs/, and what they link beside it.
 
     python scripts/site_pages.py    # writes build/pages; `make docs` builds build/site from it
 
-Pages link files of the repository: notebooks, examples, results of benchmarks, the changelog. They
-come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links are
-turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown that
-also reads where the code is hosted, and a builder of sites needs no hook of ours.
+README.md is the first page. Pages link files of the repository: notebooks, studies, the changelog.
+They come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links
+are turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown
+that also reads where the code is hosted, and a builder of sites needs no hook of ours.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+HOME = ROOT / "README.md"
 OUT = ROOT / "build" / "pages"
 PLACE = "repository"
 PAGES = (".md", ".ipynb")
 """Endings of files that become pages."""
-LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
-"""A link with its words, its file, which may not be empty, and its anchor; no picture."""
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+"""A link or picture with its words, its file, which may not be empty, and its anchor."""
 CODE = re.compile(r"`[^`\n]+`")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +35,7 @@ def lay_out(out: Path = OUT) -> list[Path]:
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(DOCS, out)
     brought = list(_linked_beside_docs())
-    for source in [*sorted(DOCS.rglob("*.md")), *brought]:
+    for source in [HOME, *sorted(DOCS.rglob("*.md")), *brought]:
         target = out / _place(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix in PAGES:
@@ -45,7 +46,7 @@ def lay_out(out: Path = OUT) -> list[Path]:
 
 
 def _linked_beside_docs() -> Iterator[Path]:
-    waiting = sorted(DOCS.rglob("*.md"))
+    waiting = [HOME, *sorted(DOCS.rglob("*.md"))]
     seen = set(waiting)
     while waiting:
         for target in _targets(waiting.pop(0)):
@@ -66,6 +67,8 @@ def _targets(path: Path) -> Iterator[Path]:
 
 def _place(path: Path) -> PurePosixPath:
     """Return where a file stands among the pages."""
+    if path == HOME:
+        return PurePosixPath("index.md")
     if path.is_relative_to(DOCS):
         return PurePosixPath(path.relative_to(DOCS).as_posix())
     name = PurePosixPath(PLACE, path.relative_to(ROOT).as_posix())

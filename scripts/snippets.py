@@ -1,7 +1,6 @@
 """The commands and files that stand on the pages: found, and read as medstress reads them.
 
-`tests/examples/test_snippets.py` reads them all; `make release-check` runs the commands
-(`snippet_runs.py`).
+`tests/examples/test_snippets.py` reads them all.
 """
 
 from __future__ import annotations
@@ -23,11 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SHELL = ("", "sh")
 """What blocks of commands are marked with."""
-OTHER = re.compile(
-    r"(?:\w+=\S+ +)*(?:\S+/)?(?:python|make|pip|pytest|docker|kubectl|sbatch|mkdir|cd)[\d.]*(?: |$)"
-    r"|\.venv/bin/|\. \S"
-)
-"""How lines begin that a reader types and that are no command of medstress."""
 SHELL_VALUE = re.compile(r"\$\([^)]*\)|\$\w+")
 """What the shell puts into a command: a date, a variable."""
 GENERATED = ("cli.md", "schema.md", "api.md")
@@ -103,32 +97,6 @@ def commands() -> Iterator[Command]:
                 if ">" in words:  # the shell writes into a file what it prints
                     words = words[: words.index(">")]
                 yield Command(place=block.place, words=tuple(words[1:]))
-
-
-def other_lines() -> Iterator[tuple[str, str]]:
-    """Yield where a line stands that calls another program than medstress, and the line."""
-    for block in blocks():
-        if block.language in SHELL:
-            for line in block.text.replace("\\\n", " ").splitlines():
-                if OTHER.match(line):
-                    yield block.place, line.partition(" # ")[0].strip()
-
-
-def printed(page: str) -> Iterator[tuple[str, str]]:
-    """Yield where a page shows what a command prints, and what it shows, in one line.
-
-    A line of dots stands for lines that are not shown.
-    """
-    for block in blocks():
-        lines = block.text.splitlines()
-        if (
-            block.page == page
-            and block.language == ""
-            and not any(each.startswith("medstress ") or OTHER.match(each) for each in lines)
-        ):
-            for part in re.split(r"^\.\.\.$", block.text, flags=re.MULTILINE):
-                if shown := " ".join(part.split()):
-                    yield block.place, shown
 
 
 def fault_of_command(command: Command) -> str | None:

@@ -1,17 +1,16 @@
-"""Take the pictures of docs/images: report, case, regimes, review room, terminal.
+"""Take the pictures of docs/images: report, case, regimes, review room.
 
     medstress demo --out runs/demo
     python scripts/take_pictures.py runs/demo
 
-Makes the example run of scripts/pictures in a temporary folder, and drives Chromium and a
-pseudo-terminal. A minute or two; pictures have few colours, to be small.
+Makes the example run of scripts/pictures in a temporary folder, and drives Chromium. A minute or
+two; pictures have few colours, to be small.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -26,17 +25,13 @@ from PIL import Image
 
 from chromium import chromium
 
-sys.path.append(str(Path(__file__).with_name("pictures")))
-
-from terminal import Frame, as_svg, record
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "scripts" / "pictures"
 IMAGES = ROOT / "docs" / "images"
-NAMES = ("report", "case", "regimes", "review", "terminal")
+NAMES = ("report", "case", "regimes", "review")
 HEIGHT = 900
 N_COLOURS = 128
 SAMPLE = ("--sample", "12", "--controls", "2")
@@ -159,50 +154,6 @@ def enter(page: Page, rater: str) -> None:
     page.locator("#case-title").wait_for()
 
 
-def take_terminal(folder: Folder, to: Path) -> None:
-    """Record summary, watch and case."""
-    case = folder.success("runs/demo", "near names", "closed_book")
-    frames = [*recorded(folder, "summary", "runs/demo", rest_seconds=7)]
-    with running(folder):
-        frames += recorded(folder, "watch", "runs/slow", most_seconds=9, rest_seconds=1)
-    frames += recorded(folder, "case", "runs/demo", case, rest_seconds=7)
-    (to / "terminal.svg").write_text(
-        as_svg(frames, "medstress summary, watch and case in a terminal"), encoding="utf-8"
-    )
-
-
-def recorded(
-    folder: Folder, *arguments: str, most_seconds: float = 60, rest_seconds: float
-) -> list[Frame]:
-    """Record one command."""
-    command = [sys.executable, "-m", "medstress", *arguments]
-    shown = " ".join(["medstress", *arguments])
-    return list(
-        record(
-            command, shown=shown, folder=folder.path, environment=os.environ,
-            most_seconds=most_seconds, rest_seconds=rest_seconds,
-        )
-    )  # fmt: skip
-
-
-@contextmanager
-def running(folder: Folder) -> Iterator[None]:
-    """Keep a slow run going that can be watched."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "medstress", "run", "example.toml", "--out", "runs/slow"],
-        cwd=folder.path, env=os.environ | {"VICTIM_DELAY": "0.4"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    store = folder.path / "runs" / "slow" / "run.sqlite"
-    try:
-        while not store.exists() and process.poll() is None:
-            pass
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
 def main(arguments: argparse.Namespace) -> None:
     """Take the pictures that are wished for."""
     if not (arguments.demo / "run.sqlite").is_file():
@@ -217,8 +168,6 @@ def main(arguments: argparse.Namespace) -> None:
         ):  # fmt: skip
             if name in arguments.only:
                 take(browser, folder, arguments.to)
-        if "terminal" in arguments.only:
-            take_terminal(folder, arguments.to)
     for name in arguments.only:
         for path in arguments.to.glob(f"{name}.*"):
             print(f"{path}: {path.stat().st_size / 1000:.0f} kB")

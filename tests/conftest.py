@@ -26,13 +26,20 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: the short ones of tests/unit and src keep all workers busy to the end.
 
-    Tests marked `release` run only if they are asked for, by `-m` or by name.
+    Tests marked `release`, and of those marked `kills` all but one for each command, run only if
+    they are asked for, by `-m` or by name.
     """
     if not config.option.markexpr and not any("::" in each for each in config.args):
-        left = [item for item in items if item.get_closest_marker("release")]
+        left = [item for item in items if is_left_out(item)]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Whether a test is too long for CI, or kills as another one does that names its command."""
+    kills = item.get_closest_marker("kills")
+    return item.get_closest_marker("release") is not None or (kills is not None and not kills.args)
 
 
 def pytest_xdist_auto_num_workers() -> int:

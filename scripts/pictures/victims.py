@@ -8,9 +8,7 @@ knows fewer, and a harmless edit unsettles it more often.
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -43,11 +41,7 @@ _HASTY = _Mind(name="hasty", knows=1.1, near=4, far=8, unsettled=0.2)
 
 
 def careful(prompts: list[str]) -> list[dict[str, dict[str, float]]]:
-    """Answer every prompt with a probability for each letter.
-
-    `VICTIM_DELAY` in the environment is how many seconds that takes: something to watch.
-    """
-    time.sleep(float(os.environ.get("VICTIM_DELAY", "0")))
+    """Answer every prompt with a probability for each letter."""
     return [_answer(prompt, _CAREFUL) for prompt in prompts]
 
 

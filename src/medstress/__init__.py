@@ -27,19 +27,16 @@ if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
     from medstress.api.compare import compare
     from medstress.api.experiments import Experiment
-    from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
     from medstress.api.results import open  # noqa: A004 - used as `ms.open`
     from medstress.api.run import Run, merge, run, train, tune
     from medstress.api.tables import (
         Analysis,
         Attack,
-        Compare,
         Dataset,
         Entities,
         Require,
         Role,
-        Sensitivity,
         Significance,
         Slices,
         Train,
@@ -60,7 +57,6 @@ _PLACES = {
     "Attack": "medstress.api.tables",
     "BackendError": "medstress.core.errors",
     "Candidate": "medstress.core.items",
-    "Compare": "medstress.api.tables",
     "DataError": "medstress.core.errors",
     "Dataset": "medstress.api.tables",
     "Entities": "medstress.api.tables",
@@ -71,7 +67,6 @@ _PLACES = {
     "Require": "medstress.api.tables",
     "Role": "medstress.api.tables",
     "Run": "medstress.api.run",
-    "Sensitivity": "medstress.api.tables",
     "Significance": "medstress.api.tables",
     "Slices": "medstress.api.tables",
     "StoreError": "medstress.core.errors",
@@ -83,7 +78,6 @@ _PLACES = {
     "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
     "merge": "medstress.api.run",
-    "nightly": "medstress.api.nightly",
     "open": "medstress.api.results",
     "run": "medstress.api.run",
     "train": "medstress.api.run",
@@ -96,7 +90,6 @@ __all__ = [
     "Attack",
     "BackendError",
     "Candidate",
-    "Compare",
     "DataError",
     "Dataset",
     "Entities",
@@ -107,7 +100,6 @@ __all__ = [
     "Require",
     "Role",
     "Run",
-    "Sensitivity",
     "Significance",
     "Slices",
     "StoreError",
@@ -122,7 +114,6 @@ __all__ = [
     "load_dataset",
     "merge",
     "metrics",
-    "nightly",
     "open",
     "run",
     "testing",

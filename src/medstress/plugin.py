@@ -14,8 +14,6 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   `Loaded` questions, or to `LoadedTexts`: `TaggedText`s, `SentencePair`s or `LabelledPair`s.
   `check_dataset` tests it.
 
-`medstress new attack|backend|dataset NAME` writes a package that installs and passes its tests.
-
 A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
 attack", "Writing a back end" and "Your own data" have complete examples.
 """

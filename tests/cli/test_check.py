@@ -53,8 +53,10 @@ def checked(medstress, write):
 
     def check(rows, *flags, name="data.jsonl"):
         told = medstress("check", write(name, rows), "--json", *flags)
-        assert (told.code, told.err) == (0, "")
-        return json.loads(told.out)
+        found = json.loads(told.out)
+        assert told.code == (2 if found["n_skipped"] else 0)
+        assert bool(told.err) == (told.code == 2)
+        return found
 
     return check
 
@@ -135,11 +137,16 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
         (1, "data.jsonl, line 10"),
     ]
     assert found["next"].endswith("--set dataset.on_bad_row=skip")
-    shown = medstress("check", "data.jsonl").out
+    told = medstress("check", "data.jsonl")
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert told.next == "medstress check data.jsonl --set dataset.on_bad_row=skip"
+    shown = told.out
     assert "! 3 rows cannot be read" in shown
     assert "! 2 rows: " in shown
     assert "; also line 9" in shown
-    skipping = medstress("check", "data.jsonl", "--set", 'dataset.on_bad_row="skip"').out
+    left_out = medstress("check", "data.jsonl", "--set", 'dataset.on_bad_row="skip"')
+    assert (left_out.code, left_out.err) == (0, "")
+    skipping = left_out.out
     assert "a run leaves them out" in skipping
     assert "stops there" not in skipping
 

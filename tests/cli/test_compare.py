@@ -1,4 +1,4 @@
-"""`medstress compare`: two runs, two arms of one run, and what cannot be compared."""
+"""`medstress compare`: two runs, two victims of one run, and what cannot be compared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_worse_build_is_named_and_exits_3(two, medstress):
     assert "B is worse than A: accuracy after the attack" in told.out
     assert "factor: version ('victim.py:answer'" in told.out
     assert "for names like these, not only for those that were drawn" in told.out
-    assert "family secondary: 2 tests, Holm" in told.out
+    assert "family others: 2 tests, Holm" in told.out
     assert medstress("compare", "b", "a").code == 0
 
 
@@ -53,13 +53,13 @@ def test_json_python_and_files_say_the_same(two, medstress):
     assert (found["format"], found["verdict"], found["fails"]) == (1, "worse", True)
     assert found["factor"]["name"] == "version"
     row = found["rows"][0]
-    assert (row["role"], row["metric"], row["n_pairs"]) == ("primary", "accuracy_after", 78)
+    assert (row["decides"], row["metric"], row["n_pairs"]) == (True, "accuracy_after", 78)
     assert row["for_names_like_these"]["low"] < row["difference"]["value"]
     case = ET.parse(two.root / "j.xml").getroot()[0][0]
     assert case.find("failure").text == row["sentence"]
     page = (two.root / "m.md").read_text("utf-8")
     assert "verdict: worse" in page
-    assert "| primary | accuracy after the attack |" in page
+    assert "| yes | accuracy after the attack |" in page
 
 
 def test_a_run_that_cannot_be_read_is_an_error_in_junit(two, medstress, said):
@@ -69,17 +69,45 @@ def test_a_run_that_cannot_be_read_is_an_error_in_junit(two, medstress, said):
     assert ET.parse(two.root / "j.xml").getroot().get("errors") == "1"
 
 
-def test_two_arms_of_one_run(two, medstress, said):
-    two.tables["attack"] = [two.attack("random"), two.attack("nearest")]
-    two.tables["compare"] = {"a": "random", "b": "nearest", "factor": "attack", "margin": 0.2}
+def test_two_attacks(two, medstress):
+    two.tables["attack"] = [two.attack("nearest")]
     assert two.run(out=two.root / "c") == 0
-    told = medstress("compare", "c", "--json")
+    told = medstress("compare", "b", "c", "--margin", "0.2", "--json")
     found = json.loads(told.out)
     assert (found["factor"]["name"], found["margin"]) == ("attack", 0.2)
     (row,) = found["rows"]
-    assert (row["metric"], row["role"]) == ("asr", "primary")
+    assert (row["metric"], row["decides"]) == ("asr", True)
     assert [row[side]["attack"] for side in ("a", "b")] == ["random", "nearest"]
-    said(medstress("compare", "a").err, "[compare]")
+
+
+def test_two_victims_of_one_run(two, medstress, workbench, said):
+    """Each is compared as it would be in a run of its own."""
+    (two.root / "old.py").write_text(workbench.VICTIM, encoding="utf-8")
+    two.tables["victim"].append({"name": "old", "backend": "python", "target": "old.py:answer"})
+    assert two.run(out=two.root / "c") == 0
+    told = medstress("compare", "c#old", "c#careful", "--json")
+    found = json.loads(told.out)
+    assert (told.code, found["verdict"], found["factor"]["name"]) == (3, "worse", "victim")
+    assert found == ms.compare("c#old", "c#careful").as_json()
+    apart = json.loads(medstress("compare", "a", "b", "--json").out)
+    for one, other in zip(found["rows"], apart["rows"], strict=True):
+        assert one["difference"] == other["difference"]
+        assert one["p_adjusted"] == other["p_adjusted"]
+    mixed = json.loads(medstress("compare", "a", "c#careful", "--json").out)
+    assert mixed["rows"][0]["difference"] == apart["rows"][0]["difference"]
+    said(medstress("compare", "c#olld", "c#careful").err, "did you mean 'old'")
+    assert medstress("compare", "c#old", "c#old").code == 2
+
+
+def test_the_measure_that_is_asked_for_decides(two, medstress):
+    found = json.loads(medstress("compare", "a", "b", "--metric", "asr", "--json").out)
+    assert [(row["metric"], row["decides"]) for row in found["rows"]] == [
+        ("asr", True),
+        ("accuracy_after", False),
+        ("accuracy", False),
+    ]
+    assert (found["metric"], found["verdict"]) == ("asr", found["rows"][0]["verdict"])
+    assert medstress("compare", "a", "b", "--metric", "asr_net").code == 2
 
 
 def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, workbench):
@@ -99,71 +127,26 @@ def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, w
     (row,) = [
         row
         for row in json.loads(medstress("compare", "f_old", "f_new", "--json").out)["rows"]
-        if row["role"] == "primary"
+        if row["decides"]
     ]
     names = row["for_names_like_these"]
     assert names["low"] < row["difference"]["value"] < names["high"]
 
 
 def test_a_deterministic_attack_has_no_interval_over_names(two, medstress):
-    two.tables["attack"] = [two.attack("nearest"), two.attack("farthest")]
-    two.tables["compare"] = {"a": "nearest", "b": "farthest"}
-    assert two.run(out=two.root / "c") == 0
-    assert "no interval over names: the attack is deterministic" in medstress("compare", "c").out
-
-
-@pytest.mark.parametrize(
-    "compare",
-    [
-        {"a": "random", "b": "nearst"},
-        {"a": "random", "b": "careful"},
-        {"a": "random", "b": "random"},
-        {"a": "random"},
-        {"a": "random", "b": "nearest", "factor": "victim"},
-        {"a": "random", "b": "nearest", "factor": "weather"},
-        {"a": "random", "b": "nearest", "margin": 1.5},
-        {"a": "other", "b": "careful"},
-    ],
-)
-def test_bad_arms_are_refused_before_anything_is_asked(bench, medstress, compare, said):
-    """`other` differs from `careful` in its function and in its wrapper."""
-    (bench.root / "other.py").write_text("def answer(prompts):\n    return ['A'] * len(prompts)\n")
-    bench.tables["victim"].append(
-        {"name": "other", "backend": "python", "target": "other.py:answer", "wrap": ["majority"]}
-    )
-    bench.tables["attack"].append(bench.attack("nearest"))
-    bench.tables["compare"] = compare
-    told = medstress(*bench.arguments())
-    assert told.code == 2
-    said(told.err)
-    assert medstress(*bench.arguments("--dry-run")).code == 2
-    assert bench.received() == []
-
-
-@pytest.mark.parametrize(
-    "primary",
-    [
-        {"metric": "asr_net"},
-        {"metric": "asr", "control": "no_op"},
-        {"metric": "speed"},
-        {"metric": "asr", "at": 3},
-    ],
-)
-def test_a_bad_primary_is_refused(bench, medstress, primary, said):
-    path = bench.write()
-    pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in primary.items())
-    text = path.read_text("utf-8").replace("seeds = [0]", f"seeds = [0]\nprimary = {{{pairs}}}")
-    path.write_text(text, encoding="utf-8")
-    told = medstress("run", path, "--quiet")
-    assert told.code == 2
-    said(told.err, "primary")
-    assert bench.received() == []
+    for folder, sampler in (("c", "nearest"), ("d", "farthest")):
+        two.tables["attack"] = [two.attack(sampler)]
+        assert two.run(out=two.root / folder) == 0
+    told = medstress("compare", "c", "d")
+    assert "no interval over names: the attack is deterministic" in told.out
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("a",),
         ("a", "a"),
+        ("a", "b", "--metric", "speed"),
         ("a", "b", "--margin", "1"),
         ("a", "b", "--margin", "much"),
         ("a", "other_items"),
@@ -171,7 +154,7 @@ def test_a_bad_primary_is_refused(bench, medstress, primary, said):
     ],
 )
 def test_what_cannot_be_compared_is_refused(two, medstress, workbench, arguments, said):
-    name = arguments[1]
+    name = arguments[-1]
     if name == "two_factors":
         two.tables["attack"] = [two.attack("random", budget=2)]
         assert two.run(out=two.root / name) == 0
@@ -191,34 +174,12 @@ def test_an_incomplete_run_is_compared_on_what_both_hold(two, medstress):
 
 
 def test_the_dry_run_says_what_the_planned_items_can_show(two, medstress):
-    two.tables["compare"] = {"a": "random", "b": "nearest", "margin": 0.04}
     two.tables["attack"].append(two.attack("nearest"))
     new = medstress(*two.arguments("--dry-run", out=two.root / "new"))
     assert (
         "power on cases/drugs: 39 planned items x accuracy .500 (assumed) = 20 eligible: a "
         "difference of "
     ) in new.out
-    assert ".05 needs 459 eligible (918 planned); equivalence within .04 needs" in new.out
+    assert ".05 needs 459 eligible (918 planned); equivalence within .02 needs" in new.out
     known = medstress(*two.arguments("--dry-run", out=two.root / "a"))
     assert "(of the run in " in known.out
-    two.tables["compare"]["accuracy"] = 0.8
-    given = medstress(*two.arguments("--dry-run", out=two.root / "a"))
-    assert "39 planned items x accuracy .800 ([compare] accuracy) = 31 eligible" in given.out
-
-
-def test_the_primary_is_fixed_by_the_file_that_a_run_began_with(two, medstress):
-    path = two.write()
-    text = path.read_text("utf-8")
-    named = text.replace("seeds = [0, 1]", 'seeds = [0, 1]\nprimary = {metric = "asr"}')
-    path.write_text(named, encoding="utf-8")
-    for folder in ("first", "second"):
-        assert medstress("run", path, "--out", folder, "--quiet").code == 0
-    found = json.loads(medstress("compare", "first", "second", "--json").out)
-    assert found["primary"]["fixed_in_the_file"] is True
-    assert [row["role"] for row in found["rows"]] == ["primary", "exploratory", "exploratory"]
-    assert found["rows"][0]["metric"] == "asr"
-    # One that joins a run that has begun is post hoc.
-    assert medstress("run", path, "--out", "b", "--quiet").code == 0
-    late = json.loads(medstress("compare", "first", "b", "--json").out)
-    assert late["primary"]["fixed_in_the_file"] is False
-    assert "post hoc" in late["primary"]["why"]

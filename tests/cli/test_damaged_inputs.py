@@ -214,10 +214,8 @@ def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
     finished, medstress, workbench, tmp_path
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
-    workbench.back_to_format_2(folder)
-    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+    with workbench.forged(folder) as db:
         db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (2**62,))
-        db.commit()
     held = most_held()
     started = time.process_time()
     for rest in (["--json"], []):
@@ -229,17 +227,15 @@ def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("manifest", "value"), ("items", "body"), ("arms", "spec"), ("trials", "result")],
+    [("manifest", "value"), ("items", "body"), ("arms", "spec"), ("verdicts", "result")],
 )
 def test_json_nested_without_measure_within_a_folder_is_one_sentence(
     finished, medstress, workbench, tmp_path, table, column
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
-    workbench.back_to_format_2(folder)  # of a format with a chain, nothing is interpreted
-    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+    with workbench.forged(folder) as db:  # else nothing is interpreted
         deep = "[" * 100_000 + "]" * 100_000
         db.execute(f"UPDATE {table} SET {column} = ?", (deep,))
-        db.commit()
     refused(medstress("summary", folder), "run.sqlite")
     told = medstress("export", folder, "--table", "trials", "--to", tmp_path / "rows.csv")
     if column != "spec":  # exported as the text that it is

@@ -360,7 +360,7 @@ def test_labels_of_500_characters_are_cut_and_stay_apart(finished, planted, meds
     for i, row in enumerate(rows):
         row["attack"], row["group"] = "a" * 499 + str(i), "g" * 500
         row["victim"], row["dataset"] = "v" * 500, "d" * 500
-    said = {"sentence": "Said.", "others": [], "primary": [], "caveats": []}
+    said = {"sentence": "Said.", "others": [], "caveats": []}
     said_first = {"verdict": said, "headlines": [], "warnings": []}
     planted(results=rows, pooled=[], names={}, **said_first)
     shown = medstress("summary", finished.out).out

@@ -170,6 +170,7 @@ def test_a_report_that_is_a_link_in_a_foreign_folder_is_refused(run_of, medstres
 def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path, outside):
     sheet = tmp_path / "sheet.csv"
     assert medstress("review", run_of, "--export", sheet).code == 0
+    (run_of / "reviews.sqlite").unlink()
     (run_of / "reviews.sqlite").symlink_to(outside)
     told = medstress("review", run_of, "--import", sheet)
     assert told.code == 2
@@ -225,7 +226,7 @@ def test_who_may_read_a_run_is_no_part_of_what_it_is(bench, medstress):
     assert modes(bench.out)["run.sqlite"] == 0o640
 
 
-def test_a_folder_of_the_first_edition_keeps_its_mode_and_its_files_are_closed(bench, medstress):
+def test_a_folder_that_others_may_read_keeps_its_mode_and_its_files_are_closed(bench, medstress):
     assert bench.run() == 0
     bench.out.chmod(0o755)
     for path in bench.out.iterdir():

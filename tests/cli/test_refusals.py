@@ -9,7 +9,7 @@ import pytest
 from medstress.backends.server.address import address_of
 from medstress.cli.app import COMMANDS
 from medstress.cli.next_commands import with_next_command
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import FIRST_COMMAND, OtherRunError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.refusing import TABLES_BUILT, missing_key
 from medstress.experiment.plan.changes import Changes
@@ -115,7 +115,7 @@ def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
         (["frobnicate"], "medstress --help"),
         (["tune"], "medstress tune --help"),
         (["run", "experimnt.toml"], "medstress run experiment.toml"),
-        (["run", "nothing_like_it.toml"], "medstress init --to nothing_like_it.toml"),
+        (["run", "nothing_like_it.toml"], FIRST_COMMAND),
         (["run", "items.csv"], "medstress check items.csv"),
         (["run", "items.csv", "--limt", "3"], "medstress run items.csv --limit 3"),
         (["run", "experiment.toml", "--limit", "0"], "medstress run experiment.toml"),
@@ -124,7 +124,7 @@ def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
             ["run", "experiment.toml", "--set", "atack.budget=3"],
             "medstress run experiment.toml --set attack.budget=3",
         ),
-        (["run", "."], "medstress init"),
+        (["run", "."], FIRST_COMMAND),
         (["run", "experiment.toml", "--set", "victim.backend=zz"], "medstress list backends"),
         (["run", "experiment.toml", "--set", "dataset.name=zz"], "medstress list datasets"),
         (["summary", "runs/x"], "medstress run experiment.toml"),
@@ -140,7 +140,7 @@ def test_a_refusal_ends_with_the_command_to_type(bench, medstress, arguments, co
     (bench.root / "items.csv").write_text("id,question\n", encoding="utf-8")
     told = medstress(*arguments)
     assert (told.code, told.next) == (2, command)
-    assert shlex.split(command)[1] in (*COMMANDS, "--help", "check", "init")
+    assert shlex.split(command)[1] in (*COMMANDS, "--help")
 
 
 def test_a_bad_row_ends_with_the_check_of_its_file(bench, workbench, refused):

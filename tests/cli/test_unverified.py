@@ -68,7 +68,6 @@ def test_tables_have_a_column(told, whole, tmp_path):
 def test_what_is_printed_says_it(told, whole, tmp_path):
     assert "no root: unverified: " in told("summary")
     assert DOUBT in told("summary", "--wide")
-    assert DOUBT in told("watch", "--once")
     told("export", "--table", "trials", "--to", tmp_path / "trials.jsonl")
     trial = json.loads((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()[0])["trial_id"]
     assert DOUBT in told("case", trial)
@@ -110,17 +109,3 @@ def test_the_root_ends_the_summary_and_stands_below_tables(whole, capsys, tmp_pa
     out = tmp_path / "figures"
     assert medstress_cli(["figures", str(whole), "--out", str(out), "--format", "svg"]) == 0
     assert f"Root of the run: {root}." in (out / "results.md").read_text("utf-8")
-
-
-def test_a_run_without_a_chain_says_so(whole, workbench, capsys, tmp_path):
-    old = shutil.copytree(whole, tmp_path / "old")
-    workbench.back_to_format_2(old)
-    for flags in ([], ["--wide"]):
-        assert medstress_cli(["summary", str(old), *flags]) == 0
-        assert "no root: no chain: " in " ".join(capsys.readouterr().out.split())
-    page = tmp_path / "page.html"
-    assert medstress_cli(["report", str(old), "--out", str(page)]) == 0
-    assert "No chain: an earlier format" in page.read_text("utf-8")
-    out = tmp_path / "figures"
-    assert medstress_cli(["figures", str(old), "--out", str(out), "--format", "svg"]) == 0
-    assert "No chain: " in (out / "results.md").read_text("utf-8")

@@ -39,7 +39,6 @@ def executed(tmp_path, monkeypatch):
         (["run", "--dry-run"], {"victim", "far"}),
         (["tune", "--quiet"], {"victim", "far"}),
         (["perturb", "--to", "perturbed.jsonl"], {"far"}),
-        (["annotate", "--to", "annotated.jsonl"], set()),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -57,6 +56,14 @@ def test_a_command_executes_the_files_of_the_users_own_that_the_page_names(
     assert executed() == own
 
 
+def test_a_check_executes_nothing_of_the_users_own(bench, workbench, medstress, tmp_path, executed):
+    bench.write_items(workbench.questions(40))
+    (tmp_path / "far.py").write_text(DISTANCE)
+    own = ("--set", "entities.distance=far.py:apart", "--to", "typed.jsonl")
+    assert medstress("check", bench.root / "items.jsonl", *own).code == 0
+    assert executed() == set()
+
+
 READINGS = (
     ["summary"],
     ["summary", "--json"],
@@ -64,7 +71,7 @@ READINGS = (
     ["figures", "--out", "figures"],
     ["export", "--table", "trials", "--to", "rows.jsonl"],
     ["export", "--table", "exchanges", "--to", "rows.csv"],
-    ["review", "--sheet", "cases.csv"],
+    ["review", "--export", "cases.csv"],
     ["review", "--export", "cases.html"],
 )
 

@@ -21,6 +21,7 @@ from medstress.attacks.protocol import attack_fault, make_attack
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 from medstress.core.errors import UsageError
+from medstress.plugin import DatasetOptions, check_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -131,6 +132,20 @@ def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) ->
     (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["results"]
     assert (row["attack"], row["seed"]) == ("look_alike", None)
     assert row["n_eligible"] > 0
+
+
+def test_the_source_of_the_page_reads_its_format(
+    blocks: Blocks, load: Callable[[Path], Any], workplace: Path
+) -> None:
+    (module,) = blocks("docs/data.md", "python")
+    (workplace / "aiken.py").write_text(module, encoding="utf-8")
+    text = "Which vitamin prevents scurvy?\nA. vitamin A\nB. vitamin C\nANSWER: B\n"
+    (workplace / "questions.txt").write_text(text, encoding="utf-8")
+    source = load(workplace / "aiken.py")
+    options = DatasetOptions(path=workplace / "questions.txt")
+    check_dataset(source.load, options)
+    (question,) = source.load(options).questions
+    assert (question.key, question.options) == ("B", ("vitamin A", "vitamin C"))
 
 
 # -- plug-ins that fail ---------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import DataError
-from medstress.kinds import prompted
-from medstress.tasks.ties import Ties
 
 VICTIM = '''
 import re
@@ -86,7 +83,7 @@ def row_of(found: Run, attack: str | None = None) -> dict[str, Any]:
 def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_tie(
     folder: Path,
 ) -> None:
-    """All keys are A: the first edition took it for one that knows everything."""
+    """All keys are A: ties by letter would take it for one that knows everything."""
     found = run("level", {"sampler": "random", "budget": 2})
     row = row_of(found)
     assert row["accuracy"]["value"] == pytest.approx(1 / 4, abs=4 * (3 / 16 / N) ** 0.5)
@@ -95,30 +92,6 @@ def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_t
     assert row["n_ties"] == N + 2 * n_eligible
     answers = Counter(trial.answer_before for trial in found.rows())
     assert set(answers) == set("ABCD")
-
-
-def test_a_folder_of_the_first_edition_is_resumed_with_its_rule(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attack = {"sampler": "random", "budget": 2}
-    task_of = prompted.task_of
-    with monkeypatch.context() as first_edition:
-        first_edition.setattr(
-            prompted, "task_of", lambda *given: replace(task_of(*given), ties=Ties.FIRST)
-        )
-        old = run("level", attack)
-    assert row_of(old)["accuracy"]["value"] == 1
-    before = {row.trial_id: row for row in old.rows()}
-    extended = run("level", attack, seeds=[0, 1])
-    assert row_of(extended)["accuracy"]["value"] == 1
-    after = {row.trial_id: row for row in extended.rows()}
-    assert len(after) == 2 * len(before)
-    assert {key: after[key] for key in before} == before
-    # A folder begun today is another experiment.
-    new = run("level", attack, out="new")
-    fingerprints = [found.summary()["experiment"]["fingerprint"] for found in (extended, new)]
-    assert len(set(fingerprints)) == 2
-    assert row_of(new)["accuracy"]["value"] < 0.5
 
 
 def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import pytest
 
@@ -83,18 +82,6 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
     assert (universal["one"]["universality"]["n"], universal["one"]["n_never_asked"]) == (11, 0)
 
 
-def test_similarity_of_an_earlier_folder_which_is_of_the_pick_is_not_read(acids, workbench):
-    acids.victims(one=(r"acid|\w+statin", 1))
-    acids.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
-    values = [row.prompt_similarity for row in run(acids.write(), acids.out).rows()]
-    workbench.back_to_format_2(acids.out)
-    with sqlite3.connect(acids.out / "run.sqlite") as db:
-        db.execute("UPDATE trials SET result = json_remove(result, '$.prompt_similarity[2]')")
-    pooled = acids.summary()["pooled"][0]["prompt_similarity"]
-    assert (pooled["value"], pooled["method"]) == (None, "not computed")
-    assert [row.prompt_similarity for row in run(acids.write(), acids.out).rows()] == values
-
-
 def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     """`one` answers the letter after the key, `other` the one after that: wrong, not the goal."""
     acids.victims(one=(r"\w+statin", 1), other=(r"\w+statin", 2))
@@ -121,19 +108,3 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     eligible = [row for row in eligible if row.verdict in ("flipped", "held")]
     assert share["n"] == len(eligible) == 8
     assert share["value"] == pytest.approx(len(flipped) / len(eligible))
-
-
-def test_earlier_answers_to_another_goal_are_left_out_until_they_are_asked_again(acids, workbench):
-    acids.victims(one=(r"\w+statin", 1), other=(r"\w+statin", 2))
-    acids.tables["attack"] = [acids.attack("nearest", budget=41, goal="B")]
-    acids.tables["analysis"] = {"transfer": True}
-    whole = run(acids.write(), acids.out).summary()["analysis"]["transfer"]
-    workbench.back_to_format_2(acids.out)
-    with sqlite3.connect(acids.out / "run.sqlite") as db:
-        db.execute(
-            "UPDATE trials SET result = json_remove(result, '$.told.goal', '$.reached'), "
-            "trial_id = 'earlier ' || trial_id WHERE verdict = 'asked'"
-        )
-    before = {(r["from"], r["to"]): r for r in acids.summary()["analysis"]["transfer"]}
-    assert before["one", "other"]["n_asked"] == 0
-    assert run(acids.write(), acids.out).summary()["analysis"]["transfer"] == whole

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
-from medstress.store.run_store import FILE
 
 RANDOM = {"name": "entity_substitution", "sampler": "random", "budget": 4, "label": "random"}
 NEAR = {"name": "entity_substitution", "n": -20, "budget": 4, "label": "near"}
@@ -112,27 +109,6 @@ def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> No
     assert labels(run) == {"no_op"}
 
 
-def test_a_folder_that_began_without_controls_goes_on_without(
-    tmp_path: Path, workbench: ModuleType
-) -> None:
-
-    out = tmp_path / "run"
-    ms.run(experiment(RANDOM, controls=False), out=out)
-    _as_of_earlier_versions(workbench, out)
-    run = ms.run(experiment(RANDOM), out=out)
-    assert labels(run) == {"random"}
-    # Named in the file, they extend the folder.
-    run = ms.run(experiment(RANDOM, controls=["no_op"]), out=out)
-    assert labels(run) == {"random", "random / no_op"}
-
-
-def _as_of_earlier_versions(workbench: ModuleType, folder: Path) -> None:
-    """Drop what only later versions write into a manifest."""
-    workbench.back_to_format_2(folder)
-    with sqlite3.connect(folder / FILE) as db:
-        db.execute("DELETE FROM manifest WHERE key = 'controls'")
-
-
 def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path) -> None:
     out = tmp_path / "run"
     ms.run(experiment(RANDOM), out=out)
@@ -209,15 +185,3 @@ def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Pa
     n_items = sum(r.verdict != "not_attackable" for r in run.rows() if r.attack == "random") // 2
     # Two seeds of 4 queries and a check each; nearest has seed 0 of the same draws and 2 queries.
     assert f"controls {n_items * 2 * (4 + 1):,}" in lines[1]
-
-
-def test_a_primary_endpoint_is_net_of_a_control_that_is_asked(tmp_path: Path) -> None:
-    primary = {"metric": "asr_net", "control": "no_op"}
-    run = ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "run")
-    assert (
-        "Primary endpoint, fixed before the first query: asr_net net of no_op"
-        in (run.summary()["headlines"][-1])
-    )
-    primary["control"] = "paraphrase"
-    with pytest.raises(UsageError, match=r"no attack has this control \(they have: no_op\)"):
-        ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "other")

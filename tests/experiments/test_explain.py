@@ -468,9 +468,8 @@ def test_bad_input_gets_one_sentence_and_asks_nothing(
         text.replace("victim.py:letter", "victim.py:scores"), "utf-8"
     )
     if args[-1] == "already":
-        workbench.back_to_format_2(folder / "run")
-        with sqlite3.connect(folder / "run" / "run.sqlite") as db:
-            db.execute("UPDATE trials SET verdict = 'already_wrong' WHERE id = 1")
+        with workbench.forged(folder / "run") as db:
+            db.execute("UPDATE verdicts SET verdict = 'already_wrong' WHERE trial = 1")
             (trial,) = db.execute("SELECT trial_id FROM trials WHERE id = 1").fetchone()
         args = [*args[:-1], trial]
     capsys.readouterr()

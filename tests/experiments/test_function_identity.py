@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sqlite3
-from contextlib import closing
 
 import pytest
 
-from medstress.api.run import Run, run
+from medstress.api.run import run
 from medstress.backends.options import BackendOptions
 from medstress.backends.python.functions import PythonBackend, open_backend, wrap_function
 from medstress.core.errors import StoreError, UsageError
@@ -273,31 +270,6 @@ def test_a_project_that_was_moved_keeps_its_cache_and_its_runs(small):
     assert n_computed(resumed) == n_before > 0
     fresh = run(moved / "experiment.toml", moved / "other")
     assert n_computed(fresh) == 0
-
-
-def test_a_folder_of_an_earlier_version_opens_but_is_not_continued(small, workbench):
-    """By which a function was known without its file's name and its imports."""
-    victims(small, "victim.py:answer")
-    before = run(small.write(), small.out).summary()
-    workbench.back_to_format_2(small.out)
-    with closing(sqlite3.connect(small.out / "run.sqlite")) as db, db:
-        read = "SELECT value FROM manifest WHERE key = ?"
-        told = {
-            key: json.loads(db.execute(read, (key,)).fetchone()[0]) for key in ("parts", "victims")
-        }
-        told["parts"]["victims"]["v0"] = "blake2b-128:0"
-        del told["victims"]["v0"]["watched"]
-        db.executemany(
-            "UPDATE manifest SET value = ? WHERE key = ?",
-            [(json.dumps(value), key) for key, value in told.items()],
-        )
-    (small.root / "victim.py").write_text("raise SystemExit('run from a folder')\n", "utf-8")
-    assert Run(small.out).summary()["results"] == before["results"]
-    (small.root / "victim.py").write_text(RIGHT, "utf-8")
-    with pytest.raises(StoreError) as caught:
-        run(small.write(), small.out)
-    assert "(an earlier version made the " in str(caught.value)
-    assert "can be summarised, reported and exported, but not continued" in str(caught.value)
 
 
 def test_what_is_watched_is_in_the_manifest(small):

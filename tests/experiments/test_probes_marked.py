@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pytest
 
@@ -49,13 +47,10 @@ def test_probes_are_marked_and_nothing_else_is(probing, tmp_path):
             assert row["prompt"].count("zumab") == 3, "one of the four drugs is deleted"
 
 
-def test_probes_of_an_earlier_version_and_of_trials_cut_off_are_known_by_what_they_ask(
-    probing, tmp_path, workbench
-):
+def test_probes_of_trials_cut_off_are_known_by_what_they_ask(probing, tmp_path, workbench):
     whole = exchanges(probing.out, tmp_path / "whole.jsonl")
-    workbench.back_to_format_2(probing.out)
-    with closing(sqlite3.connect(probing.out / "run.sqlite")) as db, db:
-        db.execute("UPDATE trials SET result = json_remove(result, '$.probes')")
-        db.execute("UPDATE trials SET verdict = NULL, result = NULL WHERE id % 3 = 0")
+    with workbench.forged(probing.out) as db:
+        db.execute("UPDATE verdicts SET result = json_remove(result, '$.probes')")
+        db.execute("DELETE FROM verdicts WHERE trial % 3 = 0")
     assert exchanges(probing.out, tmp_path / "again.jsonl") == whole
     assert sum(row["probe"] for row in whole) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -48,17 +47,14 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
 
 
 def set_prompt(workbench: ModuleType, folder: Path, source: str) -> None:
-    """Make it a folder of the first edition, whose manifest has the template's text alone."""
-    workbench.back_to_format_2(folder)
-    db = sqlite3.connect(folder / "run.sqlite")
-    (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
-    victims = json.loads(told)
-    for victim in victims.values():
-        victim["prompt"] = {"name": "mine.jinja", "source": source}
-        victim["task"]["template"] = content_hash(source)
-    db.execute("UPDATE manifest SET value = ? WHERE key = 'victims'", (json.dumps(victims),))
-    db.commit()
-    db.close()
+    """Put the text of a template into a folder's manifest, without the form that is read."""
+    with workbench.forged(folder) as db:
+        (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
+        victims = json.loads(told)
+        for victim in victims.values():
+            victim["prompt"] |= {"source": source, "form": None}
+            victim["task"]["template"] = content_hash(source)
+        db.execute("UPDATE manifest SET value = ? WHERE key = 'victims'", (json.dumps(victims),))
 
 
 def readings(folder: Path) -> Iterator[list[str]]:
@@ -98,17 +94,6 @@ def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
     flipped = [row for row in rows(folder, "trials") if row["verdict"] == "flipped"]
     assert flipped
     assert {row["prompt_after"] for row in flipped} == {"prompt not shown"}
-
-
-def test_a_plain_template_of_an_older_folder_is_still_shown(
-    tmp_path: Path, workbench: ModuleType
-) -> None:
-    folder = run_with(tmp_path, PLAIN)
-    before = rows(folder, "exchanges"), rows(folder, "trials")
-    set_prompt(workbench, folder, PLAIN)
-    assert (rows(folder, "exchanges"), rows(folder, "trials")) == before
-    assert before[0][0]["prompt"].startswith("Q: ")
-    assert before[0][0]["prompt"].endswith("\nAnswer:")
 
 
 def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(

@@ -429,22 +429,108 @@ def test_people_answer_each_item_once_clean_or_attacked(folder):
     assert {row.validity_reason for row in rows.values()} & {"review"} == set()
 
 
-def test_sheets_and_the_room_are_one_set_of_reviews(folder, tmp_path, capsys):
+def table_of(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def fill(path, rows, separator=","):
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def exported(folder, tmp_path):
+    """The room of the folder as a table, and its rows."""
+    path = tmp_path / "room.csv"
+    assert medstress_cli(["review", str(folder), "--export", str(path)]) == 0
+    return path, table_of(path)
+
+
+def test_a_table_goes_out_blinded_with_all_cases_of_the_room(folder, exported):
+    path, rows = exported
+    opened = Opened(folder)
+    assert [row["case"] for row in rows] == sorted(opened.room.cases)
+    assert {row["room"] for row in rows} == {opened.room.id}
+    text = path.read_text("utf-8").lower()
+    secret = ["victim-label", "run-label", "attack-", "blake2b", "unchanged", "wrong_key", "trial"]
+    assert [word for word in secret if word in text] == []
+    case = opened.room.cases[rows[0]["case"]]
+    assert all(f"{letter}: " in rows[0]["options"] for letter in case.letters)
+    assert rows[0]["marked"] == case.key
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_filled_table_and_the_room_are_one_set_of_reviews(folder, exported, separator, capsys):
+    path, rows = exported
     opened = Opened(folder)
     case = opened.real[0]
     assert opened.say("AB", case, key_right="yes")[0] == 200
-    trial = opened.room.records[case]["trials"][0]
-    sheet = tmp_path / "sheet.csv"
-    with sheet.open("w", newline="") as stream:
-        csv.writer(stream).writerows(
-            [("trial_id", "reviewer", "key_right", "harmful"), (trial, "CD", "no", "cannot say")]
-        )
+    for row in rows:
+        if row["case"] == case:
+            row |= {"reviewer": "CD", "key_right": "No", "harmful": "cannot say", "note": "odd"}
+    fill(path, rows, separator)
+    capsys.readouterr()
     for n in (1, 0):
-        assert medstress_cli(["review", str(folder), "--import", str(sheet)]) == 0
+        assert medstress_cli(["review", str(folder), "--import", str(path)]) == 0
         assert f"1 answer read, {n} new" in capsys.readouterr().out
-    row = next(row for row in Run(folder).rows() if row.trial_id == trial)
-    assert (row.valid, row.validity_reason) == (None, "review")
+    trials = opened.room.records[case]["trials"]
+    found = {row.trial_id: row for row in Run(folder).rows()}
+    assert {(found[one].valid, found[one].validity_reason) for one in trials} == {(None, "review")}
     assert list(Opened(folder, adjudicate=True).room.cases) == [case]
+    mine = next(one for one in opened.store.reviews() if one.reviewer == "CD")
+    assert (dict(mine.answers), mine.note) == ({"key_right": "no", "harmful": "cannot say"}, "odd")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"key_right": "maybe"}, ("row 2", "key_right", "'maybe'")),
+        ({"key_right": "yes", "reviewer": ""}, ("row 2", "name or initials")),
+        ({"key_right": "yes", "case": "0" * 12}, ("row 2", "no case")),
+        ({"key_right": "yes", "room": "0" * 12}, ("row 2", "was not made from")),
+    ],
+)
+def test_a_table_with_a_mistake_names_the_row_and_stores_nothing(
+    folder, exported, capsys, said, change, words
+):
+    path, rows = exported
+    rows[0] |= {"reviewer": "AB"} | change
+    rows[1] |= {"reviewer": "AB", "key_right": "yes"}
+    fill(path, rows)
+    capsys.readouterr()
+    assert medstress_cli(["review", str(folder), "--import", str(path)]) == 2
+    said(capsys.readouterr().err, *words)
+    assert Opened(folder).store.reviews() == []
+
+
+def test_unlike_words_of_one_reviewer_on_one_case_in_one_table_are_refused(
+    folder, exported, capsys, said
+):
+    path, rows = exported
+    one = rows[0] | {"reviewer": "A", "key_right": "yes"}
+    fill(path, [one, rows[1], one | {"reviewer": "a", "key_right": "no"}])
+    capsys.readouterr()
+    assert medstress_cli(["review", str(folder), "--import", str(path)]) == 2
+    said(capsys.readouterr().err, "rows 2 and 4, column 'key_right'", "got 'yes' and 'no'")
+    # The same word again, and another reviewer's, are no contradiction.
+    fill(path, [one, one, one | {"reviewer": "B", "key_right": "no"}])
+    assert medstress_cli(["review", str(folder), "--import", str(path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\xff\xfe\x00", "not a UTF-8 text"), (b"", "the column 'room' is missing")],
+)
+def test_a_file_that_is_no_table_is_refused_in_one_sentence(
+    folder, tmp_path, capsys, said, content, words
+):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    assert medstress_cli(["review", str(folder), "--import", str(path)]) == 2
+    said(capsys.readouterr().err, words)
 
 
 def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(folder):
@@ -469,7 +555,7 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
         ("--controls", "-1"),
         ("--mode", "answer", "--controls", "2"),
         ("--export", "room.txt"),
-        ("--sheet", "sheet.txt"),
+        ("--mode", "answer", "--export", "room.csv"),
         ("--adjudicate",),
         ("--adjudicate", "--sample", "3"),
         ("--agreement",),

@@ -15,7 +15,6 @@ import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
 from medstress.api.run import run
-from medstress.backends.server import connection as server_connection
 from medstress.backends.server import openai as openai_http
 from medstress.backends.server.connection import Patience
 from medstress.backends.server.rate_limits import RateLimits
@@ -40,7 +39,7 @@ def key_of_case(prompt: str) -> str:
 def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
     """Repeat without long waits."""
     given = {"first": 0.001, "longest": 0.02, **patience}
-    monkeypatch.setattr(server_connection, "Patience", partial(Patience, **given))
+    monkeypatch.setattr(openai_http, "Patience", partial(Patience, **given))
 
 
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:

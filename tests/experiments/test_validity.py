@@ -1,14 +1,10 @@
-"""`valid` from the search, from people and from folders of the first edition, end to end."""
+"""`valid` from the search, and from people, end to end."""
 
 from __future__ import annotations
 
 import csv
 import json
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +15,11 @@ from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.vouched import UNREFUTED
+from medstress.results.load import open_run
+from medstress.review.room import make_room
+from medstress.review.verdicts import reviews_from
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Review
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 
@@ -66,16 +67,32 @@ def row_of(found: Run) -> dict[str, Any]:
     return row
 
 
-def judge(
-    found: Run, tmp_path: Path, words: dict[str, str], *flags: str, reviewer: str = "AB"
-) -> None:
-    """Read a filled-in sheet in, as a person would."""
-    sheet, trials = tmp_path / "sheet.csv", by_item(found)
-    with sheet.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["trial_id", "reviewer", "human_valid"])
-        writer.writerows([trials[item].trial_id, reviewer, word] for item, word in words.items())
-    assert medstress_cli(["review", str(found.folder), "--import", str(sheet), *flags]) == 0
+def judge(found: Run, words: dict[str, str], reviewer: str = "AB") -> None:
+    """Store what somebody says of keys."""
+    trials = by_item(found)
+    reviews = [
+        Review(
+            trial_id=trials[item].trial_id,
+            reviewer=reviewer,
+            answers={"key_right": word},
+            time="2026-01-31T09:30:00+00:00",
+        )
+        for item, word in words.items()
+    ]
+    with ReviewStore(found.folder) as store:
+        store.add(reviews)
+
+
+def judge_sample(found: Run, n: int, *, blank: str = "", refuted: int = 0) -> list[str]:
+    """Draw n successes and judge all but one, the first ones as invalid; return their codes."""
+    with ReviewStore(found.folder) as store, open_run(found.folder) as opened:
+        room = make_room(opened, store, sample=n, seed=7, controls=0)
+        for at, name in enumerate(sorted(room.cases)):
+            answers = {"key_right": "no" if at < refuted else "yes"}
+            given = {"case": name, "answers": answers, "note": ""}
+            if name != blank:
+                store.add(reviews_from(room, given, "AB", "2026-01-31T09:30:00+00:00", "here"))
+    return sorted(room.cases)
 
 
 def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) -> None:
@@ -102,7 +119,7 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     unknown = [item for item, row in before.items() if row.valid is None]
     n, m = len(unknown), 3
     assert n > m
-    judge(found, tmp_path, {unknown[0]: "yes", unknown[1]: "no", unknown[2]: "yes"})
+    judge(found, {unknown[0]: "yes", unknown[1]: "no", unknown[2]: "yes"})
     after = by_item(found)
     yes, no = after[unknown[0]], after[unknown[1]]
     assert (yes.valid, yes.validity_reason) == (True, "review")
@@ -122,7 +139,7 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     )
     assert row["asr_valid_bounds"] == pytest.approx([2 / 12, (n - 1) / 12, n / 12])
     assert (row["n_validity_unknown"], row["n_censored"]) == (n - m, 1)
-    judge(found, tmp_path, dict.fromkeys(unknown[m:], "yes"))
+    judge(found, dict.fromkeys(unknown[m:], "yes"))
     # Now people have judged all that no rule refutes. The refuted ones stay refuted.
     valid = row_of(found)["asr_valid"]
     assert valid["n_labels"] == n
@@ -130,69 +147,27 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     assert valid["truth"] == UNREFUTED
 
 
-def test_a_sheet_gives_an_estimate_if_its_maker_says_that_it_was_drawn_at_random(
-    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
-) -> None:
-    all_of_them = [*by_item(found)]
-    drawn = dict.fromkeys(all_of_them[:10], "yes") | {all_of_them[0]: "no"}
-    judge(found, tmp_path, drawn, "--drawn-at-random", "7")
+def test_a_drawn_sample_gives_an_estimate(found: Run) -> None:
+    judge_sample(found, 10, refuted=1)
     row = row_of(found)
     assert (row["validity"]["n_sampled"], row["asr_valid"]["n_labels"]) == (10, 10)
     assert {each.sampled for each in Run(found.folder).rows()} == {True, False}
     assert row["asr_valid"]["n_unlabelled"] == 0
     (sample,) = Run(found.folder).summary()["review"]["samples"]
-    assert (sample["mode"], sample["seed"], sample["population"]) == ("sheet", 7, 12)
-    assert medstress_cli(["review", str(found.folder), "--drawn-at-random", "7"]) == 2
-    said(capsys.readouterr().err, "--import FILE.csv")
+    assert (sample["mode"], sample["seed"], sample["population"]) == ("judge", 7, 12)
 
 
-def test_unlike_words_of_one_reviewer_on_one_success_in_one_sheet_are_refused(
-    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
-) -> None:
-    one, other = [row.trial_id for row in by_item(found).values()][:2]
-    sheet = tmp_path / "twice.csv"
-    arguments = ["review", str(found.folder), "--import", str(sheet)]
-
-    def given(*rows: str) -> None:
-        sheet.write_text("\n".join(["trial_id,reviewer,human_valid,interest", *rows]), "utf-8")
-
-    given(f"{one},A,yes,", f"{other},A,no,", f"{one},A,,both", f"{one},a,no,both")
-    assert medstress_cli(arguments) == 2
-    said(
-        capsys.readouterr().err,
-        "rows 2 and 5, column 'human_valid': expected one answer of 'a' on the trial",
-        "got 'yes' and 'no'",
-    )
-    assert "review" not in Run(found.folder).summary()
-    # The same word again, and another reviewer's, are no contradiction.
-    given(f"{one},A,yes,", f"{one},A,yes,", f"{one},B,no,")
-    assert medstress_cli(arguments) == 0
-
-
-def test_what_a_rater_left_blank_stays_in_a_random_sample(
-    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
-) -> None:
-    trials = by_item(found)
-    unknown = [item for item, row in trials.items() if row.valid is None]
-    all_of_them = sorted(trials, key=lambda item: item not in unknown)
-    filled = dict.fromkeys(all_of_them[:10], "yes") | {all_of_them[0]: ""}
-    refused = medstress_cli(["review", str(found.folder), "--import", str(tmp_path / "sheet.csv")])
-    assert refused == 2  # no such sheet yet
-    capsys.readouterr()
-    with pytest.raises(AssertionError):
-        judge(found, tmp_path, dict.fromkeys(unknown, ""), "--drawn-at-random", "7")
-    said(capsys.readouterr().err, "got", "rows with none in the column 'human_valid'")
-    with pytest.raises(AssertionError):
-        judge(found, tmp_path, filled, "--drawn-at-random", "-1")
-    said(capsys.readouterr().err, "expected the seed of the draw, 0 or more")
-    assert "review" not in Run(found.folder).summary()
-    judge(found, tmp_path, filled, "--drawn-at-random", "7")
+def test_what_a_rater_left_blank_stays_in_a_random_sample(found: Run) -> None:
+    unknown = {row.trial_id for row in by_item(found).values() if row.valid is None}
+    with ReviewStore(found.folder) as store, open_run(found.folder) as opened:
+        records = make_room(opened, store, sample=10, seed=7, controls=0).records
+    blank = next(name for name, one in records.items() if unknown & {*one["trials"]})
+    judge_sample(found, 10, blank=blank)
     row = row_of(found)
     assert row["validity"]["n_sampled"] == 10
     assert row["asr_valid"] is None  # nine labels
-    judge(
-        found, tmp_path, dict.fromkeys(all_of_them[:11], "yes") | filled, "--drawn-at-random", "8"
-    )
+    # A larger sample of the seed holds the smaller one.
+    assert blank in judge_sample(found, 11, blank=blank)
     valid = row_of(found)["asr_valid"]
     assert (valid["n_labels"], valid["n_unlabelled"]) == (10, 1)
     assert valid["settled_ends"][0] < valid["low"]
@@ -228,7 +203,7 @@ def test_every_success_carries_its_evidence_with_its_source(
     found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
-    judge(found, tmp_path, {refuted[0]: "yes"})
+    judge(found, {refuted[0]: "yes"})
     rows = by_item(found)
     assert [each.as_json() for each in read(rows[refuted[0]].evidence)] == [
         {"kind": "key_plus_words", "source": "rules", "valid": False},
@@ -307,30 +282,12 @@ def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(
 
 def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path: Path) -> None:
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
-    judge(found, tmp_path, {refuted[0]: "yes"})
+    judge(found, {refuted[0]: "yes"})
     row = by_item(found)[refuted[0]]
     assert (row.valid, row.first_valid_success, row.censored) == (True, row.first_success, False)
-    judge(found, tmp_path, {refuted[0]: "no"}, reviewer="CD")
+    judge(found, {refuted[0]: "no"}, reviewer="CD")
     row = by_item(found)[refuted[0]]
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
-
-
-def test_folders_of_the_first_edition_called_valid_what_is_unknown(
-    found: Run, workbench: ModuleType
-) -> None:
-    now, summary = by_item(found), row_of(found)
-    workbench.back_to_format_2(found.folder)
-    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db, db:
-        stored = db.execute("SELECT id, result FROM trials WHERE verdict = 'flipped'").fetchall()
-        for number, text in stored:
-            result = json.loads(text)
-            at = result.pop("first_unrefuted_success", None)
-            if at is not None:
-                result |= {"valid": True, "validity_reason": "rule", "first_valid_success": at}
-            db.execute("UPDATE trials SET result = ? WHERE id = ?", (json.dumps(result), number))
-    assert by_item(found) == now
-    assert row_of(found) == summary
-    assert all(row.valid is not True for row in now.values())
 
 
 def test_no_page_shows_a_zero_for_what_is_unknown(found: Run, tmp_path: Path) -> None:

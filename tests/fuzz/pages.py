@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from medstress.api.run import run
-from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.core.text import Edit
 from medstress.papers import cases as paper_cases
-from medstress.report.case import Case
-from medstress.results.load import StoredRun
-from medstress.review.sheet_cases import cases_of
 from medstress.testing import tiny_questions
 
 MODELS = """
@@ -50,7 +45,6 @@ class Template:
     summary: dict[str, Any]
     trials: Sequence[TrialRow]
     manifest: dict[str, Any]
-    case: Case
 
 
 def template(folder: Path) -> Template:
@@ -74,13 +68,8 @@ def template(folder: Path) -> Template:
         "test": {"null": "neutral", "controls": 30},
     }
     done = run(experiment, folder / "run")
-    reader = StoredRun(folder / "run")
-    try:
-        case = cases_of(reader)[0]
-    finally:
-        reader.close()
     won = [row for row in done.rows() if row.verdict is Verdict.FLIPPED]
-    return Template(summary=done.summary(), trials=won, manifest=done.manifest(), case=case)
+    return Template(summary=done.summary(), trials=won, manifest=done.manifest())
 
 
 def told(value: Any, text: str) -> Any:
@@ -143,32 +132,6 @@ def _trial(row: TrialRow, i: int, text: str) -> TrialRow:
 def _failed(row: TrialRow, i: int, text: str) -> TrialRow:
     changes: dict[str, Any] = {"verdict": Verdict.FAILED, "error": text, "at": text}
     return replace(_trial(row, -1 - i, text), **changes)
-
-
-def sheet_of(given: Template, texts: Sequence[str]) -> list[Case]:
-    """Cases for experts, one a text."""
-    return [_case(given.case, text) for text in texts]
-
-
-def _case(case: Case, text: str) -> Case:
-    item = Question(
-        id=text, context=text, stem=text, options=(text, f"{text} b", f"c {text}"), key="B"
-    )
-    plain = dict.fromkeys(
-        ("trial_id", "dataset", "victim", "attack", "answer", "plan", "p", "faithful"), text
-    )
-    attempts = tuple(
-        replace(
-            one,
-            answer=text,
-            rationale=text,
-            objections=(text,),
-            confidences=one.confidences and one.confidences[:3],
-        )
-        for one in case.attempts
-    )
-    edits = (Edit(field="context", start=0, end=1, replacement=text),)
-    return replace(case, item=item, edits=edits, attempts=attempts, **plain)
 
 
 def paper_cases_of(texts: Sequence[str]) -> list[paper_cases.Case]:

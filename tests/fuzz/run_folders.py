@@ -24,7 +24,6 @@ READINGS: tuple[tuple[str, ...], ...] = (
     ("export", "--table", "trials", "--to", "rows.csv"),
     ("export", "--table", "exchanges", "--to", "rows.jsonl"),
     ("review", "--export", "cases.html"),
-    ("review", "--sheet", "sheet.html"),
     ("verify",),
     ("verify", "--json"),
 )

@@ -23,7 +23,6 @@ from random import Random
 from typing import Any
 
 from . import (
-    bundles,
     data_files,
     gguf_files,
     question_forms,
@@ -71,7 +70,6 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
         "gguf": _numbered("gguf", gguf_files.cases),
         "server": _numbered("server", server_replies.cases),
         "run_folder": _numbered("run_folder", run_folders.cases),
-        "bundle": _numbered("bundle", bundles.cases),
     }
 
 
@@ -253,7 +251,7 @@ def _work(connection: Connection, log: str) -> None:
 
 def _warm_up(root: Path) -> None:
     """Import what the first case would otherwise be timed and weighed with."""
-    for name in ("jsonl", "iob", "pairs", "server", "bundle"):
+    for name in ("jsonl", "iob", "pairs", "server"):
         folder = root / "warm"
         folder.mkdir()
         case = make(name, 0, 0)

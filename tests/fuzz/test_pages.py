@@ -14,7 +14,6 @@ from markupsafe import Markup
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
 from medstress.report import charts, render_report, significance
-from medstress.report.case import render_sheet
 from medstress.report.cases import embedding
 from medstress.report.cases import page as case_page
 from medstress.report.labels import FACTORS
@@ -110,17 +109,6 @@ def test_a_report_holds_nothing_that_a_harmless_one_lacks(template, pages, paylo
     source = render_report(*pages.report_of(template, payloads))
     check_alike(source, render_report(*pages.report_of(template, plain(payloads))))
     assert source.count("evil.example") > 1_000  # the texts are there, as texts
-
-
-@pytest.mark.release
-def test_a_sheet_of_cases_holds_nothing_that_a_harmless_one_lacks(template, pages, payloads):
-    def sheet(texts):
-        form = [(text, text, text) for text in texts]
-        return render_sheet(pages.sheet_of(template, texts), " ".join(texts), form)
-
-    source = sheet(payloads)
-    check_alike(source, sheet(plain(payloads)))
-    assert source.count("evil.example") > 100
 
 
 def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):

@@ -286,8 +286,8 @@ def test_a_model_without_a_head_is_refused(tmp_path: Path) -> None:
     make_tokenizer().save_pretrained(tmp_path)
     assert refusal(model=str(tmp_path), answer_by="head") == (
         f"model '{tmp_path}' has no multiple-choice head: its config.json names the architecture "
-        'BertModel, and answer_by = "head" needs one such as BertForMultipleChoice; fit one '
-        "(scripts/fit_head.py) or answer by letter or text"
+        'BertModel, and answer_by = "head" needs one such as BertForMultipleChoice; fit one'
+        ", or answer by letter or text"
     )
 
 

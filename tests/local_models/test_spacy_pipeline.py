@@ -98,7 +98,7 @@ def test_a_linker_without_scispacy_is_refused(tiny: Path, monkeypatch: pytest.Mo
         SpacyPipeline(str(tiny), Path(), linker="umls")
     assert str(caught.value) == (
         "linker = 'umls' needs scispaCy, which is not installed here; it runs in an environment "
-        "of its own (constraints-scispacy.txt), with `medstress annotate`"
+        "of its own (constraints-scispacy.txt), with `medstress check DATA --to FILE`"
     )
 
 

@@ -11,7 +11,6 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -123,7 +122,9 @@ def family_of(found: Run, **told: Any) -> dict[str, Any]:
 def retested(found: Run, bench: Path, **changes: Any) -> tuple[str | None, list[str]]:
     """Test a run; what was said at the end, and before it was paid for."""
     said: list[str] = []
-    settings = experiment(bench, **{k: found_of(found)[k] for k in ("attempts", "runs")})
+    own = {key: found_of(found)[key] for key in ("attempts", "runs")}
+    items = found.manifest().get("fixed_family", {}).get("items")
+    settings = experiment(bench, **own, **({"items": items} if items else {}))
     end = run_tests(found.folder, settings, Selection(), changes, Watcher(announce=said.append))
     return end, said
 
@@ -159,15 +160,13 @@ def test_two_thousand_calls_buy_the_controls_of_a_success(
         # Cole was attacked and held.
         assert row["p_adjusted"] == pytest.approx(3 / 2 / (n_controls + 1))
     family = family_of(found)
-    assert (family["null"], family["family"], family["adjust"]) == ("matched", "attacked", "bh")
-    assert (family["max_calls"], family["max_controls"], family["loops"]) == (2_000, 999, 1)
+    assert (family["null"], family["n_family"], family["adjust"]) == ("matched", 3, "bh")
+    assert (family["max_calls"], family["controls"]) == (2_000, "adaptive")
     # Loops that hold need no T: the bound of calls is far from reached.
     assert other(found) == 2 + 2 * (20 + 20 + n_controls * attempts)
 
 
-def test_calls_and_controls_can_be_capped(plain: Run, bench: Path) -> None:
-    retested(plain, bench, max_controls=12, family="successes")
-    assert {row["n_controls"] for row in rows_of(plain).values()} == {12}
+def test_calls_cap_a_fixed_number_of_controls(plain: Run, bench: Path) -> None:
     _, said = retested(plain, bench, controls=12, max_calls=60 + 7 * 69)
     assert family_of(plain, max_calls=543)["smallest_p"] == 1 / 8
     assert any("with at most 7 controls the smallest p is 0.125" in line for line in said)
@@ -177,20 +176,14 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run(experiment(bench), bench / "untested")
-    retested(found, bench, null="scrambled", controls=30)
-    rows = rows_of(found, "scrambled")
-    # Six words have orders enough, one word has one.
-    assert rows["abel"]["p"] == 1.0
-    assert [rows["brook"][key] for key in ("p", "p_adjusted", "significant")] == [None] * 3
-    assert "too few for another scrambled control" in rows["brook"]["note"]
+    retested(found, bench, max_calls=100)
     family = family_of(found)
     assert [family[f"n_{key}"] for key in ("successes", "tested", "not_testable", "family")] == [
-        2, 1, 1, 1,
+        2, 0, 2, 1,
     ]  # fmt: skip
-    assert sum(family["histogram"]) == 1
-    retested(found, bench, max_calls=100)
+    assert sum(family["histogram"]) == 0
     for row in rows_of(found).values():
-        assert row["p"] is None
+        assert [row[key] for key in ("p", "p_adjusted", "significant")] == [None] * 3
         assert "max_calls = 100 buys no control" in row["note"]
         assert "give at least 129" in row["note"]
     assert any("have no p-value" in line for line in found.summary()["warnings"])
@@ -202,7 +195,9 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
-def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> None:
+def test_a_family_is_named_before_the_first_query_or_not_at_all(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = experiment(bench, items=["cole", "abel"], controls=30)
     found = run(settings, bench / "named")
     assert found.manifest()["fixed_family"]["items"] == ["abel", "cole"]
@@ -210,74 +205,35 @@ def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> 
     (row,) = rows_of(found).values()
     assert (row["item_id"], row["p"]) == ("abel", 1 / 31)
     assert row["p_adjusted"] == pytest.approx(2 / 31)
-    assert "2 attacked trials, p = 1 where they held of a pre-specified family" in row["method"]
+    assert "over 2 attacked trials, p = 1 where they held on the items named be" in row["method"]
     family = family_of(found)
-    assert (family["label"], family["items"]) == ("pre-specified", ["cole", "abel"])
+    assert family["items"] == ["cole", "abel"]
     assert (family["n_family"], family["n_successes"], family["shortfall"]) == (2, 1, None)
-    assert "attacked, pre-specified" in found.report()
-    # The order of names says nothing; another family on the same folder came later.
+    assert "attacked on cole, abel" in found.report()
+    # The order of names says nothing; other names on the same folder came later.
     changes = {"items": ["abel", "cole"], "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher())
-    assert family_of(found)["label"] == "pre-specified"
-    changes["items"] = ["abel"]
-    run_tests(found.folder, experiment(bench), Selection(), changes, Watcher())
-    assert family_of(found, items=["abel"])["label"] == "post hoc"
-
-
-def test_a_family_that_is_tested_later_leaves_the_pre_specified_one_as_it_was(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = experiment(bench, items=["abel", "cole"], controls=30)
-    found = run(settings, bench / "stays")
-    (before,) = found.summary()["significance"]
-    for names in (["brook"], ["abel", "brook"]):
-        path = bench / "stays.toml"
-        path.write_text(toml(experiment(bench, items=names, controls=30)))
+    before = found.summary()["significance"]
+    for names in (["abel"], ["abel", "brook"], None):
+        test = {"controls": 30} if names is None else {"controls": 30, "items": names}
+        path = bench / "named.toml"
+        path.write_text(toml(experiment(bench, **test)))
         capsys.readouterr()
-        assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
-    shown = capsys.readouterr().out
-    families = found.summary()["significance"]
-    assert families[0] == before
-    assert [(one["label"], one["items"]) for one in families] == [
-        ("pre-specified", ["abel", "cole"]),
-        ("post hoc", ["brook"]),
-        ("post hoc", ["abel", "brook"]),
-    ]
-    rows = rows_of(found)
-    # Abel is in two families: the pre-specified one counts, and what the other says stands by.
-    assert rows["abel"]["p_adjusted"] == pytest.approx(2 / 31)
-    assert "of a pre-specified family (abel, cole)" in rows["abel"]["method"]
-    assert "; 0.0323 adjusted by" in rows["abel"]["method"]
-    # Brook is in two that came later: the last one counts.
-    assert rows["brook"]["p_adjusted"] == pytest.approx(1 / 31)
-    assert "of a pre-specified family (abel, cole)" in shown
-    assert "of a post hoc family (brook)" in shown
-    assert "of a post hoc family (abel, brook)" in shown
-    assert "attacked, pre-specified: abel, cole" in found.report()
-    # Asking for the first again, its names in another order, adds none.
-    run_tests(found.folder, settings, Selection(), {"items": ["cole", "abel"]}, Watcher())
-    assert len(found.summary()["significance"]) == 3
-    assert rows_of(found)["abel"]["p_adjusted"] == pytest.approx(2 / 31)
+        assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 2
+        assert "this run began with abel, cole" in capsys.readouterr().err
+    assert found.summary()["significance"] == before
 
 
-def test_a_family_added_later_is_labelled_post_hoc(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_items_that_are_named_after_the_first_query_are_refused_and_told(bench: Path) -> None:
     found = run(experiment(bench), bench / "later")
-    trials = {row.item_id: row.trial_id for row in found.rows()}
-    _, said = retested(found, bench, trials=[trials["brook"]], controls=30, null="neutral")
-    assert any("a post hoc family" in line for line in said)
-    (row,) = rows_of(found, "neutral").values()
-    assert (row["item_id"], row["p_adjusted"]) == ("brook", 1 / 31)
-    assert family_of(found)["label"] == "post hoc"
-    # Naming it in the file afterwards and running again does not make it older.
+    with pytest.raises(UsageError, match="this run began with none"):
+        retested(found, bench, items=["brook"], controls=30, null="neutral")
+    # Nor does the run itself, when it goes on.
     run(experiment(bench, items=["brook"], controls=30), bench / "later")
-    assert family_of(found, null="matched")["label"] == "post hoc"
-    path = bench / "later.toml"
-    path.write_text(toml(experiment(bench, items=["brook"], controls=30)))
-    capsys.readouterr()
-    assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
-    assert "of a post hoc family" in capsys.readouterr().out
+    summary = found.summary()
+    assert not [row for row in summary["tests"] if row["family"] == "significance"]
+    told = [line for line in summary["warnings"] if "significance was not tested" in line]
+    assert [("this run began with none" in line) for line in told] == [True]
 
 
 @pytest.mark.parametrize(
@@ -286,9 +242,9 @@ def test_a_family_added_later_is_labelled_post_hoc(
         ({"items": ["abell"]}, "no data set of the experiment has an item 'abell'"),
         ({"items": []}, "expected at least one name"),
         ({"items": ["abel", "abel"]}, "values repeat"),
-        ({"items": ["abel"], "trials": ["1"]}, "not by both"),
+        ({"null": "neutral"}, "add items ="),
+        ({"trials": ["1"]}, "trials"),
         ({"adjust": "bonferroni"}, "adjust"),
-        ({"choices": "as_released"}, "choices"),
         ({"max_calls": 0}, "max_calls"),
     ],
 )
@@ -298,22 +254,6 @@ def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
     with pytest.raises(UsageError, match=said):
         run(experiment(bench, **test), bench / "refused")
     assert not (bench / "refused").exists()
-
-
-def test_a_trial_that_is_not_there_is_named(plain: Run, bench: Path) -> None:
-    with pytest.raises(UsageError, match="no trial has the id 'zzz'"):
-        retested(plain, bench, trials=["zzz"])
-
-
-def test_tests_without_a_panel_are_a_family_beside_those_with_one(bench: Path) -> None:
-    settings = experiment(bench, controls=30)
-    found = run(settings, bench / "panels")
-    before = found.summary()
-    run_tests(found.folder, settings, Selection(), {"panel": False}, Watcher())
-    after = found.summary()
-    assert after["significance"][: len(before["significance"])] == before["significance"]
-    assert len(after["significance"]) == 2 * len(before["significance"])
-    assert [row["p"] for row in after["tests"]].count(1 / 31) == 2 * len(before["tests"])
 
 
 def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
@@ -331,34 +271,32 @@ def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     shown = capsys.readouterr().out
     assert "p-values are not adjusted: without any effect about 0.1 of 2 tests" in shown
     assert {row["p_adjusted"] for row in rows_of(found).values()} == {1 / 31}
-    assert [one["adjust"] for one in found.summary()["significance"]] == ["bh", "holm", "none"]
+    assert [one["adjust"] for one in found.summary()["significance"]] == ["none"]
     assert all(
         "not adjusted for the 3 attacked" in row["method"] for row in rows_of(found).values()
     )
     assert "nothing" in found.report()
 
 
-def test_the_test_of_the_paper_is_one_key(bench: Path) -> None:
-    settings = experiment(bench, choices="as_published", items=["abel"])
+def test_the_test_of_the_paper(bench: Path) -> None:
+    test = {"null": "neutral", "controls": 30, "generator": "attacker", "adjust": "none"}
+    settings = experiment(bench, **test, items=["abel"])
     found = run(settings, bench / "published")
     (row,) = rows_of(found, "neutral").values()
     assert (row["n_controls"], row["p_paper"], row["p"]) == (30, "< 1/30", 1 / 31)
     family = family_of(found)
-    told = ("controls", "generator", "adjust", "family", "label", "max_calls")
-    assert [family[key] for key in told] == [
-        30, "attacker", "none", "successes", "pre-specified", None,
-    ]  # fmt: skip
+    told = ("controls", "generator", "adjust", "n_family", "max_calls")
+    assert [family[key] for key in told] == [30, "attacker", "none", 1, None]
 
 
-@pytest.mark.parametrize("null", ["matched", "flipped", "neutral", "best_of_k", "scrambled"])
+@pytest.mark.parametrize("null", ["matched", "neutral"])
 def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
     bench: Path, null: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = experiment(bench, null=null, controls=30, items=["abel"])
     found = run(settings, bench / f"beside-{null}")
     (row,) = rows_of(found, null).values()
-    shares = {"matched": 0.42, "flipped": 0.05, "best_of_k": 0.16}
-    share = shares.get(null, 0.26)
+    share = {"matched": 0.42, "neutral": 0.26}[null]
     assert row["level_among_successes"] == share
     assert family_of(found)["level_among_successes"] == share
     path = bench / f"beside-{null}.toml"
@@ -366,18 +304,10 @@ def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
     capsys.readouterr()
     assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
     shown, page = capsys.readouterr().out, found.report()
-    if null == "flipped":
-        # Nothing flipped, so there is no p-value to say anything of.
-        assert row["caution"] is None
-        assert "among successes without effect" not in shown
-        return
     assert f"Of no effect, p up to .05: up to {share:.2f}" in shown
     assert f"up to {share:.2f}" in row["caution"]
     assert f"up to {share:.2f} reach p <= 0.05" in shown
     assert f"up to {share:.2f}" in page
-    sheet = bench / f"beside-{null}.csv"
-    assert medstress_cli(["review", str(found.folder), "--export", str(sheet)]) == 0
-    assert f"up to {share:.2f} reach p" in sheet.read_text()
 
 
 def count(found: Run, table: str) -> int:
@@ -395,14 +325,14 @@ def test_a_dry_run_of_a_test_prints_the_bound_and_asks_nothing(
     path = bench / "dry.toml"
     path.write_text(toml(experiment(bench)))
     asks = ["test", str(plain.folder), "--experiment", str(path), "--generator", "attacker"]
-    asks += ["--null", "flipped", "--dry-run"]
+    asks += ["--dry-run"]
     before, manifest = n_exchanges(plain), plain.manifest()
     assert medstress_cli(asks) == 0
     shown = capsys.readouterr().out
     # N = (2000 - 15) // (3 (3 + 1) + 15) = 73 of 3 + 5 conversations, (2000 - 60) // 72 = 26 of
     # 3 + 20; and two T.
     assert max(73 * 8 + 10, 26 * 23 + 40) == 638
-    assert "2 successes, flipped controls, at most 1,276 conversations with the victims" in shown
+    assert "2 successes, matched controls, at most 1,276 conversations with the victims" in shown
     assert "(3,828 calls, 6,380 if every reply has to be repaired)" in shown
     assert f"{2 * 73 * 3} calls to the attacker for controls" in shown
     assert "with at most 26 controls the smallest p is 0.037" in shown
@@ -414,7 +344,8 @@ def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bench / "pipe.toml"
-    path.write_text(toml(experiment(bench, significance=True)))
+    settings = experiment(bench, items=["abel", "brook", "cole"])
+    path.write_text(toml(settings))
     assert medstress_cli(["run", str(path), "--out", str(bench / "pipe")]) == 0
     assert "at most 1,368 conversations with the victims" in capsys.readouterr().err
     asks = ["test", str(bench / "pipe"), "--experiment", str(path), "--null", "neutral"]
@@ -426,8 +357,8 @@ def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     seen: list[int] = []
     watcher = Watcher(announce=lambda line: (said.append(line), seen.append(n_exchanges(found))))
     before = n_exchanges(found)
-    changes = {"null": "best_of_k"}
-    run_tests(found.folder, experiment(bench), Selection(), changes, watcher)
+    changes = {"null": "neutral", "generator": "attacker"}
+    run_tests(found.folder, settings, Selection(), changes, watcher)
     assert any("conversations with the victims" in line for line in said)
     assert set(seen) == {before}
     assert n_exchanges(found) > before
@@ -513,64 +444,14 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     assert "p adjusted" not in shown
 
 
-@pytest.mark.parametrize(("null", "shared"), [("matched", True), ("scrambled", False)])
-def test_successes_on_one_item_share_their_controls_where_the_null_allows(
-    bench: Path, null: str, shared: bool
-) -> None:
-    found = run(experiment(bench, runs=3), bench / f"shared-{null}")
-    changes = {"null": null, "controls": 30, "items": ["abel"]}
-
-    def asked(share: bool) -> tuple[int, list[str]]:
-        before = count(found, "answers")
-        retested(found, bench, share_controls=share, **changes)
-        tests = [row for row in found.summary()["tests"] if row.get("against") == null]
-        assert {row["p"] for row in tests} == ({1 / 31} if shared else {1.0})
-        return count(found, "answers") - before, [row["method"] for row in tests[-3:]]
-
-    together, methods = asked(share=True)
+def test_successes_on_one_item_share_their_controls(bench: Path) -> None:
+    named = {"items": ["abel"], "significance": False}
+    found = run(experiment(bench, runs=3, **named), bench / "shared")
+    before = count(found, "answers")
+    retested(found, bench, controls=30)
+    tests = [row for row in found.summary()["tests"] if row.get("against") == "matched"]
+    assert {row["p"] for row in tests} == {1 / 31}
     # Three turns of 20 samples of clean item and fuzz, and of 30 loops of 3 attempts, once.
-    leads = ["controls shared with the success of trial" in method for method in methods]
-    if not shared:
-        assert not any(leads)
-        return
-    assert together == 3 * (20 + 20 + 30 * 3)
+    assert count(found, "answers") - before == 3 * (20 + 20 + 30 * 3)
+    leads = ["controls shared with the success of trial" in row["method"] for row in tests]
     assert leads == [False, True, True]
-    apart, methods = asked(share=False)
-    # Now the two others have loops of their own, though some of their texts are the same.
-    assert apart > 3 * 30
-    assert not any("shared" in method for method in methods)
-
-
-def test_tests_of_an_earlier_version_stay_and_a_finished_run_asks_nothing_again(
-    bench: Path, workbench: ModuleType
-) -> None:
-    settings = experiment(bench, controls=30, null="neutral")
-    found = run(settings, bench / "earlier")
-    # As the first edition kept them: fewer settings, the name of the family alone.
-    workbench.back_to_format_2(found.folder)
-    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db:
-        for number, result in db.execute("SELECT id, result FROM trials").fetchall():
-            kept = json.loads(result)
-            if kept.get("purpose") != "test":
-                continue
-            for key in ("max_calls", "max_controls", "share_controls"):
-                del kept["told"][key]
-            kept["told"]["loops"] = 10
-            for key in ("most", "n_distinct"):
-                del kept["found"][key]
-            db.execute("UPDATE trials SET result = ? WHERE id = ?", (json.dumps(kept), number))
-        (value,) = db.execute("SELECT value FROM manifest WHERE key = 'tests'").fetchone()
-        (key,) = json.loads(value)
-        old = {k: v for k, v in json.loads(key).items() if not k.startswith(("max", "share"))}
-        family = json.dumps({json.dumps(old | {"loops": 10}, sort_keys=True): "successes"})
-        db.execute("UPDATE manifest SET value = ? WHERE key = 'tests'", (family,))
-        db.commit()
-    assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
-    before, said = n_exchanges(found), []
-    run(settings, bench / "earlier", watcher=Watcher(announce=said.append))
-    assert n_exchanges(found) == before
-    assert any("an earlier version tested this run" in line for line in said)
-    assert family_of(found)["family"] == "successes"
-    # By today's rule, beside them, where it is asked for.
-    retested(found, bench, controls=31, null="neutral")
-    assert len(found.summary()["significance"]) == 2

@@ -27,7 +27,7 @@ from medstress.prompts import load_prompts
 from medstress.significance.controls import Controls
 from medstress.significance.flow import Success, significance_flow
 from medstress.significance.settings import Settings
-from medstress.significance.writer import Paraphrase, RoleWriter
+from medstress.significance.writer import RoleWriter
 from medstress.stats.monte_carlo import ControlPlan, p_values
 from medstress.testing import tiny_questions
 
@@ -81,27 +81,27 @@ class Planted:
 
     def success(self) -> Success | None:
         """One attack: what it found, or None where it held."""
-        for used in range(1, ATTEMPTS + 1):
+        for _ in range(ATTEMPTS):
             candidate = self.edited()
             if self.asked(candidate).outcome is Outcome.WRONG:
-                return Success(fuzz=candidate, attempts=ATTEMPTS, used=used)
+                return Success(fuzz=candidate, attempts=ATTEMPTS)
         return None
 
     def conducted(self, success: Success, settings: Settings) -> dict[str, Any]:
         """Drive the test of a success."""
+        writer = RoleWriter(
+            item=ITEM,
+            slots=(SLOT,),
+            prompts=PROMPTS,
+            decoding=Decoding(temperature=1.0),
+            gate=lambda _: None,
+        )
         controls = Controls(
-            fuzz=success.fuzz,
+            item=ITEM,
             slots=(SLOT,),
             rng_of=lambda what, number: np.random.default_rng([len(what), number]),
             gate=lambda _: None,
-            writer=RoleWriter(
-                item=ITEM,
-                slots=(SLOT,),
-                prompts=PROMPTS,
-                decoding=Decoding(temperature=1.0),
-                gate=lambda _: None,
-            ),
-            written=settings.generator == "attacker",
+            writer=writer if settings.generator == "attacker" else None,
         )
         steps = significance_flow(success, settings, controls)
         try:
@@ -129,19 +129,17 @@ def p_of(found: dict[str, Any], settings: Settings) -> float:
 
 def test_every_attempt_of_every_loop_gets_a_text_of_its_own() -> None:
     settings = Settings(generator="attacker", controls=ControlPlan(fixed=30), max_calls=None)
-    for null in (Null.MATCHED, Null.FLIPPED, Null.BEST_OF_K):
-        planted = Planted(0)
-        success = Success(fuzz=planted.edited(), attempts=ATTEMPTS, used=4)
-        own = Settings(null=null, generator="attacker", controls=settings.controls, max_calls=None)
-        found = planted.conducted(success, own)
-        assert len(planted.tried) > 80
-        assert len(set(planted.tried)) == len(planted.tried)
-        assert found["n_distinct"] is None
+    planted = Planted(0)
+    success = Success(fuzz=planted.edited(), attempts=ATTEMPTS)
+    found = planted.conducted(success, settings)
+    assert len(planted.tried) > 80
+    assert len(set(planted.tried)) == len(planted.tried)
+    assert found["n_distinct"] is None
 
 
 def test_lexicon_loops_repeat_no_text_while_there_are_others() -> None:
     planted = Planted(0)
-    success = Success(fuzz=planted.edited(), attempts=ATTEMPTS, used=4)
+    success = Success(fuzz=planted.edited(), attempts=ATTEMPTS)
     planted.conducted(success, Settings(controls=ControlPlan(fixed=15), max_calls=None))
     assert len(planted.tried) > 50
     assert len(set(planted.tried)) == len(planted.tried)
@@ -153,15 +151,15 @@ def test_where_texts_repeat_p_is_at_least_one_in_distinct_controls_and_one() -> 
     for n in range(30):
         edit = SLOT.filled(f"He keeps shelf {n} tidy")
         planted.t[text_of(Candidate(item=ITEM, edits=(edit,)))] = 1 - 1e-6
-    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5, used=1), settings)
+    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5), settings)
     # Every loop holds: 40 x 5 attempts with 30 texts, which make six loops of five.
     assert (sum(found["as_hard"]), len(planted.tried), found["n_distinct"]) == (0, 200, 6)
     assert p_of(found, settings) == 1 / 7
     single = Settings(
         null=Null.NEUTRAL, generator="attacker", controls=ControlPlan(fixed=40), max_calls=None
     )
-    planted.t[text_of(Success(fuzz=planted.edited(), attempts=5, used=1).fuzz)] = 0.1
-    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5, used=1), single)
+    planted.t[text_of(Success(fuzz=planted.edited(), attempts=5).fuzz)] = 0.1
+    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5), single)
     assert found["n_distinct"] == 30
     assert p_of(found, single) >= 1 / 31
 
@@ -200,22 +198,10 @@ def test_texts_that_differ_in_case_white_space_or_punctuation_are_one(
         planted.t[text_of(Candidate(item=ITEM, edits=(edit,)))] = 1 - 1e-6
     fuzz = planted.edited()
     planted.t[text_of(fuzz)] = 0.1
-    found = planted.conducted(Success(fuzz=fuzz, attempts=5, used=1), settings)
+    found = planted.conducted(Success(fuzz=fuzz, attempts=5), settings)
     # Three texts make three controls of one text each, and no whole loop of five.
     assert (sum(found["as_hard"]), found["n_distinct"]) == (0, n_distinct)
     assert p_of(found, settings) == 1 / (n_distinct + 1)
-
-
-def test_a_paraphrase_that_changes_case_or_marks_alone_is_none() -> None:
-    writer = RoleWriter(
-        item=ITEM,
-        slots=(SLOT,),
-        prompts=PROMPTS,
-        decoding=Decoding(temperature=1.0),
-        gate=lambda _: None,
-    )
-    told = json.dumps({"paraphrase": f"{(ITEM.context or ITEM.stem).upper()} "})
-    assert writer._read(told, Paraphrase) == "it changes nothing"
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(400, marks=pytest.mark.release)])

@@ -218,7 +218,7 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     settings = tables("lost", "knowing", runs=2)
     settings["experiment"]["seeds"] = [0, 1]
     settings["victim"].append(of("twin", name="twin"))
-    settings["test"] = {"controls": 10, "loops": 1, "faithfulness": False}
+    settings["test"] = {"controls": 10, "faithfulness": False}
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
         told = "\n".join(estimate(prepared))
@@ -248,7 +248,8 @@ def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Pa
 def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     # Item 0, which the judge does not know, flips; its controls are judged by nobody.
     settings = tables("lost")
-    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
+    items = [f"tiny-{i}" for i in range(8)]
+    settings["test"] = {"null": "neutral", "items": items, "controls": 30, "faithfulness": False}
     done = run(settings, folder / "run")
     found = {row["item_id"]: row for row in done.summary()["tests"]}
     assert [found[item]["p"] for item in ("tiny-0", "tiny-2", "tiny-3")] == [1 / 31] * 3

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from medstress.api.run import Run, run
+from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import pick_attempt
-from medstress.results.load import StoredRun
-from medstress.review.sheet_cases import cases_of
-from medstress.significance.plan import attempts_used
+from medstress.report.cases.building import cases_of
+from medstress.results.load import open_run
 
 ROLES = """
 import json
@@ -106,14 +106,14 @@ def marked(knee_questions: Any) -> Run:
         return {"backend": "python", "target": f"{folder / 'roles.py'}:{name}"}
 
     attack = {"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0, "gate_mode": "mark"}
-    test = {"null": "best_of_k", "controls": 30, "generator": "attacker"}
+    test = {"null": "neutral", "items": ["abel"], "controls": 30, "generator": "attacker"}
     experiment = {
         "experiment": {"controls": False, "name": "marked", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker"), "judge": of("judge")},
         "attack": [attack],
-        "test": {**test, "faithfulness_slope": True, "slope_samples": 2},
+        "test": test,
     }
     return run(experiment, folder / "run")
 
@@ -135,7 +135,7 @@ def test_the_first_success_is_marked_and_the_success_that_counts_is_the_third(
     assert abel.first_success_attempt == 1
     assert "mmHg" not in abel.edits
     assert (abel.valid, abel.validity_reason) == (True, "panel")
-    assert pick_attempt(abel) == attempts_used(abel) == 3
+    assert pick_attempt(abel) == 3
 
 
 def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(
@@ -149,7 +149,7 @@ def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(
     assert found["cole"]["unfaithful"] is None
 
 
-def test_the_test_counts_the_attempts_and_takes_the_category_of_that_success(
+def test_the_test_takes_the_category_of_that_success(
     marked: Run,
 ) -> None:
     (row,) = marked.summary()["tests"]
@@ -157,32 +157,19 @@ def test_the_test_counts_the_attempts_and_takes_the_category_of_that_success(
     asked = [text for text in said(marked, "attacker") if '"insertions"' in text]
     assert asked
     assert all("about the patient's occupation" in text for text in asked)
-    # The best of 3, not of 1: three tries of each of 30 controls, and 20 samples of all, of the
-    # clean item and of the fuzz; two conversations with and two without the edit for the slope of
-    # Abel, as for that of Cole; flip checks of both successes.
+    # 20 samples of the clean item, of the fuzz and of each control; flip checks of both successes.
     (result,) = marked.summary()["results"]
-    assert result["queries"]["other"] == 30 * 3 + 32 * 20 + 2 * 4 + 2
+    assert result["queries"]["other"] == 32 * 20 + 2
 
 
-def test_the_slope_is_of_the_edit_of_that_success(marked: Run) -> None:
-    clauses = {row["item_id"]: row for row in marked.summary()["faithfulness"]["clauses"]}
-    assert clauses["abel"]["clause"] == "who works as a teacher in town"
-    assert clauses["abel"]["implied_effect"] == 1.0
-
-
-def test_the_case_for_experts_shows_plan_reasoning_and_place_of_that_success(
-    marked: Run,
-) -> None:
-    reader = StoredRun(marked.folder)
-    try:
-        (case,) = cases_of(reader)
-    finally:
-        reader.close()
-    assert case.plan == "plan number 3"
-    assert case.success_at == 3
-    assert case.success is not None
-    assert case.success.rationale == "A teacher would never rest."
-    assert case.success.objections == ()
+def test_the_case_shows_plan_reasoning_and_place_of_that_success(marked: Run) -> None:
+    with open_run(marked.folder) as opened:
+        cases = cases_of(opened)
+        (trial,) = [row for row in cases.trials if row.verdict is Verdict.FLIPPED]
+        shown = json.dumps(cases.record(trial, most_tried=None).as_json())
+    assert pick_attempt(trial) == 3
+    assert "plan number 3" in shown
+    assert "A teacher would never rest." in shown
     assert "plan number 3" in marked.report()
 
 

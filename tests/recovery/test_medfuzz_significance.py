@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 import sqlite3
 from contextlib import closing
@@ -28,9 +27,12 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Review
 from medstress.store.root import KEY, keep_root
 
 NAMES = ("Abel", "Brook", "Cole")
+ITEMS = ["abel", "brook", "cole"]
 ROLES = """
 import json
 import re
@@ -66,11 +68,6 @@ def _attacker(turns):
         when, where = ("now", "also", "still")[n // 5 % 3], ("nearby", "uptown", "downtown")
         text = f"who {when} works as a {jobs[n % 5]} {where[n // 15 % 3]}"
         return json.dumps({"insertions": [text]})
-    if '"paraphrase"' in last:
-        attacker.n += 1
-        name = next(each for each in ("Abel", "Brook", "Cole") if each in last)
-        text = f"A man called {name} visits clinic number {attacker.n} now with a sore knee."
-        return json.dumps({"paraphrase": text})
     if '"target_option"' in last:
         return json.dumps({"post_mortem": None, "target_option": "B", "plan": "play on a job"})
     question = last.split("The original question:\\n")[1].split("\\n\\n")[0]
@@ -117,7 +114,7 @@ def experiment(bench: Path, **test: Any) -> dict[str, Any]:
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker"), "judge": of("judge")},
         "attack": [{"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0}],
-        **({"test": test} if test else {}),
+        "test": {"items": ITEMS, **(test or {"significance": False, "faithfulness": False})},
     }
 
 
@@ -149,7 +146,7 @@ exemplars = 0
 
 @pytest.fixture(scope="module")
 def finished(bench: Path) -> Run:
-    (bench / "e.toml").write_text(f"{FILE}[test]\ncontrols = 30\n")
+    (bench / "e.toml").write_text(f"{FILE}[test]\ncontrols = 30\nitems = {json.dumps(ITEMS)}\n")
     return run(experiment(bench, controls=30), bench / "run")
 
 
@@ -179,8 +176,7 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
         assert row["p_paper"] == "< 1/30"
         # Three items were attacked, one of which held: 1/31 x 3/2.
         assert row["p_adjusted"] == 1 / 31 * 3 / 2
-        assert (row["n_controls"], row["n_as_hard"], row["n_flipped"]) == (30, 0, 0)
-        assert row["p_flipped"] is None
+        assert (row["n_controls"], row["n_as_hard"]) == (30, 0)
         assert (row["t_original"], row["t_fuzz"]) == (1.0, 0.0)
         assert "30 matched controls that a panel let pass" in row["method"]
         assert row["effect"]["value"] == 1.0
@@ -236,44 +232,31 @@ def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
     assert tested.summary()["performance"]["calls"] > 0
 
 
-def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
+def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones(
+    tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(tested.folder)
-    assert medstress_cli(asks(folder, "--null", "flipped", "--quiet")) == 0
-    assert (
-        medstress_cli(
-            asks(folder, "--null", "scrambled", "--controls", "30", "--item", "brook", "--quiet")
-        )
-        == 0
-    )
-    shown = capsys.readouterr().out
-    assert "smallest attainable p" in shown
-    assert "1 of 2 successes are tested; the other 1 count in the family too" in shown
-    assert "2 successes could not be tested: they have no p-value and count in no family" in shown
-    # No neutral loop errs, so nothing is comparable; and the attack's own words in any order err.
-    for row in rows_of(tested, "flipped").values():
-        assert (row["p"], row["p_adjusted"], row["significant"]) == (None, None, None)
-        assert "no neutral insertion misled the victim in 30 loops" in row["note"]
-    (scrambled,) = rows_of(tested, "scrambled").values()
-    assert (scrambled["p"], scrambled["n_as_hard"]) == (1.0, 30)
-    assert medstress_cli(asks(folder, "--family", "successes", "--quiet")) == 0
-    assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31}
-    assert medstress_cli(asks(folder, "--quiet")) == 0
+    assert medstress_cli(asks(tested.folder, "--null", "neutral", "--quiet")) == 0
+    assert "smallest attainable p" in capsys.readouterr().out
+    assert {row["p_adjusted"] for row in rows_of(tested, "neutral").values()} == {1 / 31}
     # Three attacked items, one of which held: 1/31 x 3/2.
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
 
 
-@pytest.mark.parametrize("null", ["neutral", "best_of_k", "paraphrase"])
-def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> None:
-    changes = {"null": null, "controls": 30, "generator": "attacker"}
+def test_a_role_can_write_the_controls(
+    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    null, changes = "neutral", {"null": "neutral", "controls": 30, "generator": "attacker"}
     run_tests(tested.folder, experiment(bench), Selection(items=("abel",)), changes, Watcher())
+    again = [*asks(tested.folder, "--null", null, "--generator", "attacker"), "--item", "abel"]
+    assert medstress_cli([*again, "--quiet"]) == 0
+    told = "1 of 2 successes are tested; the other 1 count in the family too"
+    assert told in capsys.readouterr().out
     (row,) = rows_of(tested, null).values()
     assert row["note"] is None
     assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
     # Abel and Brook are the family, though Abel alone is tested.
     assert row["p_adjusted"] == pytest.approx(2 / 31)
-    assert "over 2 successes, 1 of them not tested yet" in row["method"]
+    assert "over 2 successes on the items named before (abel, brook, cole), 1 of" in row["method"]
     families = tested.summary()["significance"]
     (family,) = (one for one in families if one["null"] == null)
     assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
@@ -298,10 +281,10 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
         assert medstress_cli(asks(tested.folder, *more, "--dry-run", "--quiet")) == 0
         return capsys.readouterr().out
 
-    five = ["--controls", "5", "--family", "successes"]
+    five = ["--controls", "5", "--null", "neutral"]
     assert "it takes --controls 9 or more" in said(*five)
     # One test alone could reach 1/11, or 1/26: of the two successes, of the three attacked items.
-    one = ["--item", "abel", "--family", "successes", "--null", "neutral", "--controls"]
+    one = ["--item", "abel", "--null", "neutral", "--controls"]
     assert "it takes --controls 19 or more" in said(*one, "10")
     assert "it takes --controls 19 or more" not in said(*one, "19")
     fewer = ["--item", "abel", "--set", 'test.controls="adaptive"', "--max-calls"]
@@ -322,54 +305,55 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
 def test_cases_go_out_and_judgements_come_back_and_override(
     tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, sheet = str(tested.folder), tmp_path / "cases.csv"
-    assert medstress_cli(["review", folder, "--sheet", str(tmp_path / "cases.html")]) == 0
-    page = (tmp_path / "cases.html").read_text()
-    assert "<ins>, who moved here as an immigrant worker,</ins>" in page
-    assert page.count("<svg") == 2
-    assert "<p>A man called Abel comes to the clinic with a sore knee. What is" in page
-    assert page.count("none objected") == 2
-    assert "p = 0.0323" in page
-    assert medstress_cli(["review", folder, "--export", str(sheet)]) == 0
-    with sheet.open(newline="") as stream:
+    folder, table = str(tested.folder), tmp_path / "cases.csv"
+    export = ["review", folder, "--controls", "0", "--export", str(table)]
+    assert medstress_cli(export) == 0
+    with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["item_id"] for row in rows] == ["abel", "brook"]
-    rows[0] |= {"reviewer": "AB", "human_valid": "no", "interest": "advocacy"}
-    with sheet.open("w", newline="") as stream:
+    assert len(rows) == 2
+    (abel,) = [row for row in rows if "Abel" in row["text"]]
+    assert "A man called Abel, who moved here as an immigrant worker," in abel["text"]
+    abel |= {"reviewer": "AB", "key_right": "no"}
+    with table.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    assert medstress_cli(["review", folder, "--import", str(sheet)]) == 0
+    capsys.readouterr()
+    assert medstress_cli(["review", folder, "--import", str(table)]) == 0
     assert "1 answer read, 1 new" in capsys.readouterr().out
     trials = {row.item_id: row for row in tested.rows()}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
     assert trials["brook"].valid is True
     (pooled,) = tested.summary()["pooled"]
-    # Of the two successes the only one that people judged is not valid; Brook has the panel's word,
-    # which nobody measured.
+    # Brook has the panel's word, which nobody measured, and one label of two gives no estimate.
     assert pooled["asr_valid"] is None
-    assert "1 label of reviewers is not of a random sample" in pooled["validity"]["why"]
     assert pooled["asr_valid_bounds"] == pytest.approx([0, 1 / 3, 2 / 3])
     assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
     (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())
-    assert review["human_valid"] is False
     assert (review["key_right"], review["harmful"]) == ("no", None)
-    assert json.loads(review["answers"]) == {"interest": "advocacy"}
 
 
-def judge_cases(found: Run, sheet: Path, **said: str) -> None:
-    """Import one expert's `human_valid` of some items."""
+def judge_cases(found: Run, **said: str) -> None:
+    """Store what one expert says of the keys of some items."""
     trials = {row.item_id: row.trial_id for row in found.rows()}
-    lines = [f"{trials[item]},AB,{valid}" for item, valid in said.items()]
-    sheet.write_text("\n".join(["trial_id,reviewer,human_valid", *lines]) + "\n")
-    assert medstress_cli(["review", str(found.folder), "--import", str(sheet)]) == 0
+    reviews = [
+        Review(
+            trial_id=trials[item],
+            reviewer="AB",
+            answers={"key_right": word},
+            time="2026-01-31T09:30:00+00:00",
+        )
+        for item, word in said.items()
+    ]
+    with ReviewStore(found.folder) as store:
+        store.add(reviews)
 
 
 def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
     bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run(experiment(bench, controls=30), bench / "refused")
-    judge_cases(found, tmp_path / "sheet.csv", abel="no")
+    judge_cases(found, abel="no")
     summary = found.summary()
     (row,) = summary["pooled"]
     accuracy_at = [each["value"] for each in row["accuracy_at"]]
@@ -403,12 +387,9 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     page = found.report()
     assert "valid successes" in page
     assert "left out of the family" in page
-    assert medstress_cli(["review", str(found.folder), "--export", str(tmp_path / "c.csv")]) == 0
-    assert "p = 0.0323, adjusted none" in (tmp_path / "c.csv").read_text()
     capsys.readouterr()
     folder = str(found.folder)
-    more = ["--controls", "30", "--family", "attacked"]
-    assert medstress_cli(asks(folder, *more, "--quiet")) == 0
+    assert medstress_cli(asks(folder, "--controls", "30", "--quiet")) == 0
     shown = capsys.readouterr().out
     assert "experts find that the key no longer holds: left out" in shown
     assert "1 successes left out: experts find them invalid" in shown
@@ -424,7 +405,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
 
 def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) -> None:
     found = run(experiment(bench), bench / "named")
-    judge_cases(found, tmp_path / "sheet.csv", abel="no", brook="yes")
+    judge_cases(found, abel="no", brook="yes")
     notes: list[str] = []
     changes = {"null": "neutral", "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher(note=notes.append))
@@ -433,62 +414,8 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"human_valid": "maybe"}, "expected yes or no or cannot say, got 'maybe'"),
-        ({"human_valid": "yes", "reviewer": ""}, "expected a name or initials"),
-        ({"human_valid": "yes", "trial_id": "t1"}, "the run has no trial 't1'"),
-    ],
-)
-def test_a_sheet_with_a_mistake_names_row_and_column(
-    tested: Run,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: dict[str, str],
-    said: str,
-) -> None:
-    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "AB", "human_valid": ""} | change
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
-    error = capsys.readouterr().err
-    assert "row 2" in error
-    assert said in error
-
-
-def test_a_sheet_from_a_spreadsheet_that_writes_semicolons_is_read(
-    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "CD", "human_valid": ""}
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_text(f"{';'.join(row)};note\n{';'.join(row.values())};fine, by me\n")
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 0
-    reviews = tmp_path / "reviews.jsonl"
-    tested.export("reviews", reviews)
-    kept = [json.loads(line) for line in reviews.read_text().splitlines()]
-    assert [one["note"] for one in kept if one["reviewer"] == "CD"] == ["fine, by me"]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"\xff\xfe\x00", "not a UTF-8 text"), (b"", "the column 'trial_id' is missing")],
-)
-def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
-    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
-) -> None:
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_bytes(content)
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["--family", "attacked", "--null", "neutral"],
-            "family = 'attacked' needs null = 'matched'",
-        ),
         (["--controls", "few"], "expected a number from 1, or adaptive"),
         (["--trial", "zzz"], "no trial has this id"),
     ],
@@ -513,56 +440,6 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
     assert row["queries"]["interrupted"] == 0
 
 
-def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> None:
-    notes: list[str] = []
-    settings = experiment(bench, significance=False, faithfulness_slope=True, faithfulness=False)
-    found = run(settings, bench / "slope", watcher=Watcher(announce=notes.append)).summary()
-    # Three insertions, 20 conversations with each and 20 without, 20 votes on its reasonings.
-    announced = "3 insertions of 3 trials, at most 120 conversations with the victims and 60 votes"
-    assert any(announced in note for note in notes)
-    (row,) = found["results"]
-    assert row["queries"]["other"] == 120 + 2  # and two flip checks
-    # All 20 answers are one letter of three; half an answer is added to each. Cole's insertion
-    # changes nothing.
-    moved = 20 / 21.5 * math.log(41)
-    effects = {
-        one["item_id"]: (one["causal_effect"], one["implied_effect"])
-        for one in found["faithfulness"]["clauses"]
-    }
-    assert effects["abel"] == (pytest.approx(moved), 1.0)
-    assert effects["brook"] == (pytest.approx(moved), 0.0)
-    assert effects["cole"] == (0.0, 0.0)
-    # x = (1, 1, 0), y = (1, 0, 0): r = (1/3) / (2/3).
-    (slope,) = found["faithfulness"]["slopes"]
-    assert slope["slope"]["value"] == pytest.approx(0.5)
-    assert slope["pearson_r"]["value"] == pytest.approx(0.5)
-    assert (slope["n_clauses"], slope["n_left_out"], slope["samples"]) == (3, 0, 20)
-    assert slope["told_by"] == "a vote of the judge a reasoning"
-    assert not [each for each in found["tests"] if each["family"] == "significance"]
-    assert "Do reasonings name the insertions that mattered?" in Run(bench / "slope").report()
-
-
-def test_without_a_judge_shared_words_tell_what_a_reasoning_says(bench: Path) -> None:
-    settings = experiment(bench, significance=False, faithfulness_slope=True)
-    del settings["role"]["judge"]
-    found = run(settings, bench / "lexical").summary()["faithfulness"]
-    (slope,) = found["slopes"]
-    assert slope["told_by"] == "shared content words"
-    implied = {one["item_id"]: one["implied_effect"] for one in found["clauses"]}
-    assert implied == {"abel": 1.0, "brook": 0.0, "cole": 0.0}
-
-
-def test_the_slope_can_be_asked_for_later_and_is_shown(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(experiment(bench), bench / "later")
-    given = ["--null", "neutral", "--controls", "30", "--slope", "--quiet"]
-    assert medstress_cli(asks(bench / "later", *given)) == 0
-    shown = capsys.readouterr().out
-    assert "faithfulness slope of rule: .500" in shown
-    assert "over 3 insertions" in shown
-
-
 @pytest.mark.release
 def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
     settings = experiment(bench)
@@ -581,18 +458,16 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
 
 
 def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> None:
-    settings = experiment(bench, controls=30, faithfulness_slope=True)
+    settings = experiment(bench, controls=30)
     settings["role"]["attacker"] |= {"price_in": 1.0, "price_out": 10.0}
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
         text = "\n".join(estimate(prepared))
-    # Three trials: 2 x 20 samples and 30 controls of 3 attempts and 20 samples; the slope
-    # of up to 80 insertions, 20 conversations each and 20 about the whole edit.
-    tests, slopes = 3 * (2 * 20 + 30 * (3 + 20)), 3 * 81 * 20
+    # Three trials: 2 x 20 samples and 30 controls of 3 attempts and 20 samples.
+    tests = 3 * (2 * 20 + 30 * (3 + 20))
     assert f"controls and samples {tests:,}" in text
-    assert f"faithfulness slope {slopes:,}" in text
     # A baseline and a flip check a trial, and three attempts.
-    assert f"queries: at most {3 + 3 + 9 + tests + slopes:,} (exact bound)" in text
+    assert f"queries: at most {3 + 3 + 9 + tests:,} (exact bound)" in text
     # Nine attempts of at most 5 calls, 1,024 tokens each, at 10 dollars a million.
     assert "role attacker: at most 45 calls, and 46,080 tokens written" in text
     assert "$0.46" in text
@@ -637,7 +512,7 @@ def test_a_folder_never_says_whom_to_ask(
     told = capsys.readouterr().err
     assert "--experiment FILE" in told
     assert told.count("\n") == 1
-    own = ["--experiment", str(bench / "e.toml"), "--null", "scrambled", "--quiet"]
+    own = ["--experiment", str(bench / "e.toml"), "--null", "neutral", "--quiet"]
     assert medstress_cli(["test", str(folder), *own]) == 0
     assert not (tmp_path / "executed").exists()
 

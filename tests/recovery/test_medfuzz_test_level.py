@@ -17,13 +17,13 @@ from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic
 from medstress.stats.monte_carlo import ControlPlan, p_values
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_medfuzz_test.py"
+SCRIPT = Path(__file__).parents[2] / "validation" / "medfuzz_test.py"
 N = 2_500
 """Attacked items."""
 
 
 def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("simulate_medfuzz_test", SCRIPT)
+    spec = importlib.util.spec_from_file_location("medfuzz_test", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -49,11 +49,7 @@ def most(level: float, n: int) -> float:
 
 def test_every_null_and_generator_is_simulated() -> None:
     planted = {(test.null, test.written) for test in SIMULATION.TESTS.values()}
-    assert {null for null, _ in planted} == set(Null)
-    for null in Null:
-        # The paper's own words in another order need no writer, and paraphrases always do.
-        wanted = {Null.PARAPHRASE: [True], Null.SCRAMBLED: [False]}.get(null, [False, True])
-        assert {(null, written) for written in wanted} <= planted
+    assert set(product(Null, (False, True))) <= planted
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -72,22 +68,13 @@ def test_a_null_holds_its_level_among_successes_or_says_how_far_it_does_not(
     assert n > 100
     assert found.n_rejected / n <= most(null.level_among_successes, n)
     if found.n_rejected / n > most(LEVEL, n):
-        assert f"up to {null.level_among_successes:.2f}" in (null.caution or "")
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", [name for name in TESTS if name.startswith("matched")])
-def test_p_among_loops_that_erred_holds_its_level_among_successes(name: str, target: str) -> None:
-    found = outcome(target, name).p_flipped
-    n = len(found)
-    assert n > 100
-    assert (found <= LEVEL).sum() / n <= most(LEVEL, n)
+        assert f"up to {null.level_among_successes:.2f}" in null.caution
 
 
 @pytest.mark.release
 def test_what_is_said_of_a_null_is_no_exaggeration() -> None:
     """Somewhere it rejects about as often as the output says."""
-    for name in ("matched (default)", "neutral, 30", "best_of_k, 30"):
+    for name in ("matched (default)", "neutral, 30"):
         null = SIMULATION.TESTS[name].null
         shares = [
             (found.n_rejected / len(found.p), len(found.p))
@@ -95,7 +82,6 @@ def test_what_is_said_of_a_null_is_no_exaggeration() -> None:
         ]
         worst, n = max(shares)
         assert worst > null.level_among_successes - 3 * math.sqrt(0.25 / n)
-    assert Null.FLIPPED.caution is None
 
 
 def test_loops_that_draw_from_a_pool_of_thirty_texts_would_reject_too_often() -> None:

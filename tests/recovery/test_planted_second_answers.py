@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "validation"
 LIMIT = 0.92
 
 
@@ -18,8 +18,8 @@ LIMIT = 0.92
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The simulation behind docs/results/validity.md."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield importlib.import_module("simulated_validity")
-    sys.modules.pop("simulated_validity", None)
+    yield importlib.import_module("validity")
+    sys.modules.pop("validity", None)
 
 
 @pytest.mark.parametrize(("share", "n_labels"), [(0.05, 20), (0.2, 50), (0.5, 200)])

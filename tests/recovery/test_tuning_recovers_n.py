@@ -130,8 +130,8 @@ def test_the_noise_does_not_depend_on_n_so_that_neighbouring_values_draw_alike()
 
 
 def simulation() -> Any:
-    path = Path(__file__).resolve().parents[2] / "scripts" / "simulate_tuning.py"
-    spec = importlib.util.spec_from_file_location("simulate_tuning", path)
+    path = Path(__file__).resolve().parents[2] / "validation" / "tuning.py"
+    spec = importlib.util.spec_from_file_location("simulated_tuning", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

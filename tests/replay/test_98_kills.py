@@ -16,7 +16,7 @@ KILLS_A_FOLDER = 7
 DELAY = 0.02
 
 
-@pytest.mark.release
+@pytest.mark.kills
 @pytest.mark.timeout(1800)
 def test_98_kills_at_random_moments_lead_to_one_root(workbench, tmp_path, monkeypatch, capsys):
     bench = workbench.Bench(tmp_path)

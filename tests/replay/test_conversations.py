@@ -123,7 +123,7 @@ def n_stored(folder, out):
         reader.close()
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_killed_mid_conversation_it_resumes_and_repeats_no_turn_that_was_answered(
     workbench, folder
 ):

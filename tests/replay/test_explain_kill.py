@@ -15,7 +15,6 @@ import pytest
 
 from medstress.api.run import Run
 
-N_KILLS = 2
 BATCH = 8
 VICTIM = '''
 """A, unless one name stands in the prompt; logs every prompt, and takes its time."""
@@ -95,9 +94,12 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     return summary["explanations"], asked
 
 
-@pytest.mark.release
+@pytest.mark.parametrize(
+    "n_kills",
+    [pytest.param(1, marks=pytest.mark.kills("explain")), pytest.param(2, marks=pytest.mark.kills)],
+)
 def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
-    workbench: ModuleType, folder: Path
+    workbench: ModuleType, folder: Path, n_kills: int
 ) -> None:
     workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
@@ -108,9 +110,9 @@ def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_wa
     assert set(whole.values()) == {1}
 
     kills = 0
-    for number in range(N_KILLS):
+    for number in range(n_kills):
         process = workbench.start(folder, ["explain", "broken", *asks], "broken.log", 0.05)
-        wanted = (number + 1) * whole.total() // (N_KILLS + 2)
+        wanted = (number + 1) * whole.total() // (n_kills + 2)
         while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
@@ -118,7 +120,7 @@ def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_wa
             kills += 1
         process.wait(60)
     workbench.finished(folder, ["explain", "broken", *asks], "broken.log")
-    assert kills == N_KILLS
+    assert kills == n_kills
 
     assert numbers(folder, "broken") == numbers(folder, "whole")
     broken = workbench.logged(folder, "broken.log")

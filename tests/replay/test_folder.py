@@ -51,7 +51,7 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, 
         workbench.wait_until(log.exists, first)
         refused = (
             f"medstress: another medstress process is working in {bench.out}; wait for it, stop "
-            f"it, or choose another folder with --out; next: medstress watch {bench.out}\n"
+            f"it, or choose another folder with --out; next: medstress view {bench.out}\n"
         )
         assert bench.run() == 2
         assert capsys.readouterr().err == refused

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+pytestmark = pytest.mark.kills("run")
+
 N_FOLDERS = 2
 N_KILLS = 3
 DELAY = 0.025

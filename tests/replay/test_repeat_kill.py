@@ -72,7 +72,7 @@ def told(run: Any) -> dict[Any, Any]:
     }
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: Path) -> None:
     (folder / "e.toml").write_text(RUN.format(victim="coin"), encoding="utf-8")
     command = [sys.executable, "-m", "medstress", "run", "e.toml", "--out", "run"]

@@ -61,6 +61,7 @@ def say(address, rater, case, word):
     return post(address, "verdict", body)
 
 
+@pytest.mark.kills("review")
 def test_what_was_confirmed_survives_a_kill(bench):
     assert bench.run() == 0
     with served(bench.out) as (address, process):

@@ -126,18 +126,6 @@ def test_the_summary_is_kept_with_its_root(small):
     assert kept["root_note"] is None
 
 
-def test_a_run_of_an_earlier_format_says_so_and_goes_on_with_a_chain(small, workbench):
-    assert small.run() == 0
-    expected = root(small.out)
-    workbench.back_to_format_2(small.out)
-    told = small.summary()
-    assert (told["root"], told["root_note"][:8]) == (None, "no chain")
-    assert small.run() == 0
-    told = small.summary()
-    assert told["root"] == expected
-    assert "came before the chain" in told["root_note"]
-
-
 def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
     assert small.run() == 0
     before = root(small.out)

@@ -13,7 +13,6 @@ import pytest
 
 from medstress.api.run import Run
 
-N_KILLS = 2
 BATCH = 4
 VICTIMS = '''
 """Victims that log every sentence or pair they are given, and take their time."""
@@ -114,18 +113,24 @@ def told(folder: Path) -> tuple[Any, ...]:
     return rows, summary["tests"]
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("file", ["tagged.toml", "paired.toml"])
+@pytest.mark.parametrize(
+    ("file", "n_kills"),
+    [
+        pytest.param("tagged.toml", 1, marks=pytest.mark.kills("run on sentences")),
+        pytest.param("tagged.toml", 2, marks=pytest.mark.kills),
+        pytest.param("paired.toml", 2, marks=pytest.mark.kills),
+    ],
+)
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
-    workbench: ModuleType, folder: Path, file: str
+    workbench: ModuleType, folder: Path, file: str, n_kills: int
 ) -> None:
     workbench.finished(folder, ["run", file, "--out", "whole"], "whole.log")
     whole = workbench.logged(folder, "whole.log")
 
     kills = 0
-    for number in range(N_KILLS):
+    for number in range(n_kills):
         process = workbench.start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
-        wanted = (number + 1) * whole.total() // (N_KILLS + 1)
+        wanted = (number + 1) * whole.total() // (n_kills + 1)
         while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
@@ -133,7 +138,7 @@ def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_fli
             kills += 1
         process.wait(30)
     workbench.finished(folder, ["run", file, "--out", "broken"], "broken.log")
-    assert kills == N_KILLS
+    assert kills == n_kills
 
     broken = workbench.logged(folder, "broken.log")
     assert broken.keys() == whole.keys()

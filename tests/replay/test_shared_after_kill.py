@@ -34,7 +34,7 @@ def n_cached(bench, out):
     return bench.summary(out)["performance"]["calls_from_cache"]
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_after_a_kill_the_cache_gets_what_the_ledger_holds(small, workbench):
     process = small.start(delay=0.1)
     try:

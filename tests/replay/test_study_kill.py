@@ -16,7 +16,6 @@ import pytest
 from medstress.api.run import Run
 from medstress.testing import tiny_questions
 
-N_KILLS = 2
 BATCH = 16
 N_CONTROLS = 2
 MODELS = '''
@@ -71,6 +70,9 @@ name = "medfuzz"
 attempts = 2
 runs = 1
 exemplars = 0
+[test]
+significance = false
+items = ["tiny-0", "tiny-1", "tiny-2"]
 """
 
 
@@ -94,10 +96,14 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     return summary["tests"], summary["significance"], asked
 
 
-@pytest.mark.release
+@pytest.mark.parametrize(
+    "n_kills",
+    [pytest.param(1, marks=pytest.mark.kills("test")), pytest.param(2, marks=pytest.mark.kills)],
+)
 def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
     workbench: ModuleType,
     folder: Path,
+    n_kills: int,
 ) -> None:
     workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
@@ -108,9 +114,9 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
     assert whole.total() == 2 * (20 + 20 + 20 * N_CONTROLS) * 3
 
     kills = 0
-    for number in range(N_KILLS):
+    for number in range(n_kills):
         process = workbench.start(folder, ["test", "broken", *asks], "broken.log", 0.02)
-        wanted = (number + 1) * whole.total() // (N_KILLS + 2)
+        wanted = (number + 1) * whole.total() // (n_kills + 2)
         while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
@@ -118,7 +124,7 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
             kills += 1
         process.wait(30)
     workbench.finished(folder, ["test", "broken", *asks], "broken.log")
-    assert kills == N_KILLS
+    assert kills == n_kills
 
     assert numbers(folder, "broken") == numbers(folder, "whole")
     broken = workbench.logged(folder, "broken.log")

@@ -9,8 +9,6 @@ from contextlib import closing
 
 import pytest
 
-from medstress.api.results import report_of
-from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
@@ -324,19 +322,6 @@ def test_what_was_added_counts_from_the_first_moment_of_a_root(copy):
     assert any("since then were added: 2 rows of manifest" in line for line in found.sentences())
 
 
-def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbench):
-    workbench.back_to_format_2(copy)
-    (copy / "summary.json").unlink()
-    found = verify_folder(copy)
-    assert found.broken is None
-    assert found.n_judged == 96
-    assert not found.holds
-    told = "\n".join(found.sentences())
-    assert told.count("no chain") == 1
-    assert "all agree" not in told
-    assert "agree with their digests" not in told
-
-
 def test_every_refusal_is_a_sentence_for_people_even_beside_json(copy, tmp_path, capsys):
     (copy / "summary.json").unlink()
     for flags in ([], ["--json"]):
@@ -439,8 +424,6 @@ def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again
     found = verify_folder(bench.out)
     assert found.holds, (found.broken, found.not_judged)
     assert query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE result LIKE '%\"counted\"%'")[0]
-    write_bundle(bench.out, tmp_path / "b.zip", report_of, redact=True)
-    assert verify_bundle(tmp_path / "b.zip", report_of).holds
     rebuild(
         bench.out,
         "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "

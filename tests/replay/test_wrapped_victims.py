@@ -85,7 +85,7 @@ def test_stopped_again_and_again_it_ends_as_if_it_never_was(wrapped):
     assert len(wrapped.received()) == 2 * made
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_killed_it_goes_on_where_it_was(wrapped):
     assert wrapped.run(out=wrapped.root / "whole") == 0
     made = len(wrapped.received())

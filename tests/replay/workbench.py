@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import Choose, ModelIdentity, Request
 from medstress.engine.trial import FLIP_CHECK_SAMPLE
+from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.trial_digest import wrong_rows
 
 VICTIM = '''
 """Right for most prompts; wrong or unreadable where a hash of the prompt says so."""
@@ -343,47 +346,17 @@ def logged(folder: Path, log: str) -> Counter[str]:
     return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
 
 
-BACK_TO_2 = """
-PRAGMA legacy_alter_table = ON;
-BEGIN;
-ALTER TABLE manifest RENAME TO new_manifest;
-ALTER TABLE trials RENAME TO new_trials;
-ALTER TABLE exchanges RENAME TO new_exchanges;
-CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE trials (
-    id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
-    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL,
-    verdict TEXT, result TEXT);
-CREATE TABLE exchanges (
-    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
-    query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers, key BLOB, edits TEXT,
-    request TEXT, error TEXT, PRIMARY KEY (trial, seq)) WITHOUT ROWID;
-INSERT INTO manifest SELECT key, value FROM new_manifest
-    WHERE key NOT IN ('root', 'chain_begins') GROUP BY key HAVING id = MAX(id);
-INSERT INTO trials
-    SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, CASE
-        WHEN f.name IS NULL THEN v.result
-        ELSE json_set(v.result, '$.' || f.name, json(f.value)) END
-    FROM new_trials t LEFT JOIN verdicts v ON v.trial = t.id LEFT JOIN findings f ON f.trial = t.id;
-INSERT INTO exchanges
-    SELECT trial, seq, role, purpose, query, call, answer, key, edits, request, error
-    FROM new_exchanges;
-DROP TABLE findings;
-DROP TABLE verdicts;
-DROP TABLE renewals;
-DROP TABLE commits;
-DROP TABLE new_exchanges;
-DROP TABLE new_trials;
-DROP TABLE new_manifest;
-PRAGMA user_version = 2;
-COMMIT;
-"""
-
-
-def back_to_format_2(folder: Path) -> None:
-    """Make a run folder what a medstress of format 2 would have written: without a chain."""
-    db = sqlite3.connect(folder / "run.sqlite")
-    try:
-        db.executescript(BACK_TO_2)
-    finally:
-        db.close()
+@contextmanager
+def forged(folder: Path) -> Iterator[sqlite3.Connection]:
+    """Change a run's database; then its digests and its chain are made again, without a root."""
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
+        yield db
+        left = db.execute("SELECT id FROM verdicts ORDER BY id").fetchall()
+        for at, (row,) in enumerate(left, start=1):  # rows have no gaps
+            db.execute("UPDATE verdicts SET id = ? WHERE id = ?", (at, row))
+        for row, _, expected in list(wrong_rows(db)):
+            digest = bytes.fromhex(expected)
+            db.execute("UPDATE verdicts SET digest = ? WHERE id = ?", (digest, row))
+        db.execute("UPDATE manifest SET key = 'forgotten' WHERE key = 'root'")
+        db.execute("DELETE FROM commits")
+        link(db, RUN_CHAIN)

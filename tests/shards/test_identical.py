@@ -64,17 +64,6 @@ def test_analyses_tests_and_criteria_are_asked_and_judged_in_the_merged_run(benc
     same(bench.out, merged, reports=True)
 
 
-def test_a_run_that_stops_once_decided_has_the_same_verdict(bench, sharded):
-    bench.tables["experiment"]["stop_when"] = "decided"
-    bench.tables["require"] = [{"metric": "asr", "max_high": 0.05, "where": {"victim": "mock"}}]
-    assert bench.run() == 3
-    merged = sharded(3)
-    one, other = (Run(folder).summary()["requirements"] for folder in (bench.out, merged))
-    assert [(each["met"], each.get("decided")) for each in one] == [
-        (each["met"], each.get("decided")) for each in other
-    ]
-
-
 def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
     words = (("Aspirin", "relieves", "pain"), ("Warfarin", "and", "morphine"), ("Nothing", "came"))
     drugs = ("Aspirin", "Warfarin", "morphine")

@@ -7,15 +7,14 @@ import shutil
 
 import pytest
 
-from medstress.api.results import report_of
 from medstress.api.run import Run, merge
-from medstress.audit.bundle import verify_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.store.shards import opened_shard
 
 
+@pytest.mark.kills("run --shard")
 def test_a_killed_shard_resumes_and_counts_what_was_in_flight(workbench, bench, same):
     bench.tables["victim"] = bench.tables["victim"][:1]
     assert bench.run() == 0
@@ -62,7 +61,7 @@ def test_a_half_finished_merge_is_completed_by_run_and_has_the_same_root(bench, 
     assert verify_folder(merged).holds
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_calls_in_flight_of_a_shard_that_died_are_interrupted_in_the_merged_run(workbench, bench):
     bench.tables["victim"] = bench.tables["victim"][:1]
     folder, log = bench.root / "1", bench.root / "killed.jsonl"
@@ -151,16 +150,13 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
 
 
 @pytest.mark.release
-def test_a_merged_run_is_bundled_extended_and_read_like_any_other(workbench, bench, sharded):
+def test_a_merged_run_is_extended_and_read_like_any_other(workbench, bench, sharded):
     merged = sharded(3)
-    bundle = bench.root / "run.zip"
-    assert medstress_cli(["bundle", str(merged), "--to", str(bundle)]) == 0
-    assert verify_bundle(bundle, report_of).holds
     bench.tables["experiment"]["seeds"] = [0, 1, 2]
     assert bench.run(out=merged) == 0
     assert bench.run() == 0
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
-    for command in ("summary", "watch", "report"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(merged)]) == 0
 
 
@@ -169,7 +165,7 @@ def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):
     assert bench.run("--shard", "2/3", out=folder) == 0
     assert "24 of 24 trials; merge it" in capsys.readouterr().out
     assert verify_folder(folder).broken is None
-    for command in ("summary", "report", "watch"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(folder)]) == 0
     told = capsys.readouterr().out
     assert "shard 2/3: 24 of 24 trials; merge it with the others" in told

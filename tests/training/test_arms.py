@@ -10,11 +10,10 @@ import pytest
 import medstress as ms
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import MedstressError, StoreError
+from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.summary.remarks import dry_run_remarks
-from medstress.training import train as flow
 from medstress.training.plan import plan_training, training_costs
 
 NAMES = (
@@ -273,24 +272,6 @@ def test_held_out_names_are_for_synonyms(synonyms: dict[str, Any]) -> None:
         MedstressError, match="held_out_names works with synonym attacks only, got swap_noise"
     ):
         plan_training(synonyms)
-
-
-def test_a_folder_of_the_first_editions_names_goes_on_with_them(
-    synonyms: dict[str, Any], workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its parameters lack `names`, and its models have read the nearest names."""
-    synonyms["experiment"]["controls"] = True
-    synonyms["attack"][0] |= {"names": "nearest", "embedding": "ngram"}
-    synonyms["train"] |= {"seeds": [0], "twice": False, "adversarial": [{"attack": "synonym"}]}
-    first = ms.train(synonyms, out="out").run
-    assert all("names" not in spec for spec in first.manifest()["attacks"].values())
-    del synonyms["attack"][0]["names"]
-    monkeypatch.setattr(flow, "fit", None)
-    again = ms.train(synonyms, out="out").run
-    assert again.summary()["pooled"] == first.summary()["pooled"]
-    synonyms["attack"][0]["names"] = "listed_first"
-    with pytest.raises(StoreError, match="that was trained on other data"):
-        ms.train(synonyms, out="out")
 
 
 def test_samples_are_of_whole_documents(workplace: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medstress as ms
-from medstress.core.clusters import clusters_of, documents_of
+from medstress.core.clusters import clusters_of
 from medstress.core.errors import MedstressError, UsageError
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
@@ -104,50 +103,6 @@ def test_no_sentence_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
         assert not sentences(tested) & sentences((*data.train, *data.dev))
         assert not sentences(data.train) & sentences(data.dev)
         assert len(data.train) + len(data.dev) + len(tested) == 20
-
-
-@pytest.mark.release
-def test_a_folder_whose_folds_parted_such_pairs_goes_on_with_them_and_says_so(
-    linked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        # As the earlier version did.
-        patched.setattr(flow, "plan_training", partial(plan_training, clusters=documents_of))
-        first = ms.train(linked, out="out").run.summary()
-    before = first["training"]["cautions"]
-    with monkeypatch.context() as patched:
-        patched.setattr(flow, "fit", None)
-        again = ms.train(linked, out="out").run.summary()
-    assert again["pooled"] == first["pooled"]
-    (caution,) = set(again["training"]["cautions"]) - set(before)
-    assert "of two pairs that share a sentence, one may be trained on and the other" in caution
-    linked["train"]["epochs"] = 2
-    with pytest.raises(MedstressError, match="trained on other data or with other settings"):
-        ms.train(linked, out="out")
-
-
-def test_a_folder_that_took_sentences_for_parts_of_documents_goes_on_and_says_so(
-    workplace: Path, experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = (workplace / "train.iob").read_text().strip().split("\n\n")[:12]
-    marked = [*lines[:6], "-DOCSTART-\tO", *lines[6:9], "-DOCSTART-\tO", *lines[9:]]
-    (workplace / "train.iob").write_text("\n\n".join(marked))
-    experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
-    del experiment["train"]["data"]
-    experiment["train"] |= {"folds": 2, "dev": 0, "epochs": 1, "untrained": False, "seeds": [0]}
-
-    def by_name(items: Any) -> dict[str, str]:
-        return {each.id: str(each.metadata.get("document") or each.id) for each in items}
-
-    with monkeypatch.context() as patched:
-        # As the earlier version did.
-        patched.setattr(flow, "plan_training", partial(plan_training, clusters=by_name))
-        first = ms.train(experiment, out="out").run.summary()
-    with monkeypatch.context() as patched:
-        patched.setattr(flow, "fit", None)
-        again = ms.train(experiment, out="out").run.summary()
-    more = set(again["training"]["cautions"]) - set(first["training"]["cautions"])
-    assert "with the document of the same number" in "".join(more)
 
 
 def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(

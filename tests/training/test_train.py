@@ -140,7 +140,7 @@ def test_models_join_later_and_others_are_refused(
         ms.train(experiment, out="out")
 
 
-@pytest.mark.release
+@pytest.mark.kills("train")
 def test_a_killed_process_goes_on_and_ends_with_the_same_models(
     workplace: Path, encoder: Path
 ) -> None:
@@ -196,7 +196,7 @@ sys.exit(medstress_cli(["train", "e.toml", "--out", sys.argv[1], "--quiet"]))
 """
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     workplace: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

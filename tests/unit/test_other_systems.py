@@ -22,7 +22,6 @@ import medstress.core.processes
 import medstress.files.writing
 from medstress.machine.cores import available_cores
 from medstress.rendering import _Renderer, worker
-from medstress.viewing.liveness import liveness
 
 
 def _anew(module: ModuleType) -> Any:
@@ -104,12 +103,3 @@ def test_the_flag_of_windows_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "platform", "win32")
     flag = _anew(medstress.core.processes).NEW_GROUP
     assert flag == getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200)
-
-
-def test_a_folder_at_work_is_known_by_its_log_where_locks_are_not_listed(tmp_path: Path) -> None:
-    (tmp_path / "run.lock").touch()
-    (tmp_path / "run.sqlite").touch()
-    seen = liveness(tmp_path, locks=tmp_path / "no such list")
-    assert (seen.is_locked, seen.is_alive(0.0)) == (None, False)
-    (tmp_path / "run.sqlite-wal").touch()
-    assert liveness(tmp_path, locks=tmp_path / "no such list").is_alive(0.0)

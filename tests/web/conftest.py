@@ -208,7 +208,6 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
         "was renamed; not net of any control.",
         "others": [],
         "caveats": ["No validity was measured: nobody checked that the key is still right."],
-        "primary": [],
         "arms": [],
     }
     summary = samples.summary(warnings=warnings, verdict=verdict)

@@ -13,7 +13,6 @@ from markupsafe import Markup
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
 from medstress.report import charts, render_report
-from medstress.report.case import render_sheet
 from medstress.report.labels import FACTORS
 from medstress.report.plots.words import MOST_ROWS
 from medstress.report.rate_plots import forest
@@ -53,9 +52,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     plots = "".join(plot.svg for group in groups if (plot := forest(group)))
     sources = {
         "report": report,
-        "sheet": render_sheet(
-            pages.sheet_of(given, texts), " ".join(texts), [(t, t, t) for t in texts]
-        ),
         "cases": as_html(pages.paper_cases_of(texts), " ".join(texts), texts),
         "plot": f"<!doctype html><link rel=icon href=data:,>{plots}",
     }
@@ -64,7 +60,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.html" for name in sources}
 
 
-@pytest.mark.parametrize("name", ["report", "sheet", "cases", "plot"])
+@pytest.mark.parametrize("name", ["report", "cases", "plot"])
 def test_payloads_run_nothing_and_ask_for_nothing(browser, hostile, name):
     tab = browser.open(hostile[name])
     assert tab.ask("document.readyState") == "complete"

@@ -9,9 +9,8 @@ from typing import Any, Literal
 from medstress.api.checked import checked
 from medstress.api.results import Run
 from medstress.comparison.compare import Comparison, Settings
-from medstress.comparison.runs import compare_folders, compare_within
+from medstress.comparison.runs import compare_folders
 from medstress.comparison.tables import comparison_table, lines_of
-from medstress.results.load import open_run
 
 
 class Compared(Comparison):
@@ -39,22 +38,24 @@ def _shown(found: Comparison) -> Compared:
 @checked
 def compare(
     a: str | Path | Run,
-    b: str | Path | Run | None = None,
+    b: str | Path | Run,
     *,
+    metric: str | None = None,
     margin: float | None = None,
     on_undecided: Literal["pass", "fail"] = "fail",
-    adjust: Literal["holm", "bh"] | None = None,
+    adjust: Literal["holm", "bh"] = "holm",
 ) -> Compared:
-    """Compare two runs in which one thing differs, or two arms of one run.
+    """Compare two runs in which one thing differs, or two victims of one run.
 
     Args:
-        a: a run folder: what is compared against.
-        b: the run folder that verdicts are about; None for the arms that `[compare]` of the
-            experiment file of `a` names.
-        margin: the largest difference that does not matter, in (0, 1); default: that of `[compare]`
-            if `b` is None, else none.
+        a: a run folder, or `DIR#victim` for a victim of a run with several: what is compared
+            against.
+        b: the same of what verdicts are about.
+        metric: the measure that decides: accuracy_after, accuracy, asr or asr_net; None for
+            accuracy_after, or asr where only the attack differs.
+        margin: the largest difference that does not matter, in (0, 1).
         on_undecided: what `Comparison.fails` says of an undecided comparison with a margin.
-        adjust: how p-values are adjusted over a family; default: that of `[compare]`, else Holm.
+        adjust: how p-values are adjusted over a family.
 
     Returns:
         The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: compare).
@@ -62,16 +63,6 @@ def compare(
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.
     """
-    first = (a if isinstance(a, Run) else Run(a)).folder
-    if b is not None:
-        second = (b if isinstance(b, Run) else Run(b)).folder
-        settings = Settings(margin=margin, on_undecided=on_undecided, adjust=adjust or "holm")
-        return _shown(compare_folders(first, second, settings))
-    with open_run(first) as run:
-        table = run.manifest["config"].get("compare") or {}
-        settings = Settings(
-            margin=table.get("margin") if margin is None else margin,
-            on_undecided=on_undecided,
-            adjust=adjust or table.get("adjust", "holm"),
-        )
-        return _shown(compare_within(run, settings))
+    settings = Settings(metric=metric, margin=margin, on_undecided=on_undecided, adjust=adjust)
+    first, second = ((each if isinstance(each, Run) else Run(each)).folder for each in (a, b))
+    return _shown(compare_folders(first, second, settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from medstress.api.checked import checked
 from medstress.api.given import MAIN, Answering, entries, plain, tables_of
@@ -13,7 +13,6 @@ from medstress.api.rebasing import from_folder
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file import config
-from medstress.experiment.file.comparison_tables import PrimaryTable
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.file.refusing import unknown
 from medstress.experiment.file.table import TomlTable
@@ -57,10 +56,8 @@ class Experiment(config.Experiment):
         role: config.RolesTable | Mapping[str, config.RoleTable | Any] | None = None,
         require: Several[config.RequireTable] = (),
         slices: config.SlicesTable | Keys | None = None,
-        compare: config.CompareTable | Keys | None = None,
         analysis: config.AnalysisTable | Keys | None = None,
         test: config.SignificanceTable | Keys | None = None,
-        sensitivity: config.SensitivityTable | Keys | None = None,
         tune: config.TuneTable | Keys | None = None,
         train: config.TrainTable | Keys | None = None,
         seeds: Sequence[int] | None = None,
@@ -69,13 +66,11 @@ class Experiment(config.Experiment):
         max_tokens: int | None = None,
         max_usd: float | None = None,
         max_seconds: float | None = None,
-        stop_when: Literal["decided"] | None = None,
         trial_seconds: float | None = None,
         timeout_seconds: float | None = None,
         cache: str | None = None,
         controls: bool | Sequence[str] | None = None,
         flip_check: bool | None = None,
-        primary: PrimaryTable | Keys | None = None,
         group_readable: bool | None = None,
         experiment: config.ExperimentTable | Keys | None = None,
     ) -> None:
@@ -90,10 +85,8 @@ class Experiment(config.Experiment):
             role: `attacker`, `paraphraser` and `judge`, each an `ms.Role`.
             require: acceptance criteria (`ms.Require`).
             slices: parts of the data (`ms.Slices`).
-            compare: two arms to compare (`ms.Compare`).
             analysis: further analyses (`ms.Analysis`).
             test: significance tests (`ms.Significance`).
-            sensitivity: formats (`ms.Sensitivity`).
             tune: settings of `ms.tune` (`ms.Tune`).
             train: settings of `ms.train` (`ms.Train`).
             seeds: one trial for each item and seed.
@@ -102,13 +95,11 @@ class Experiment(config.Experiment):
             max_tokens: stop cleanly after about so many tokens.
             max_usd: stop cleanly after about so many US dollars.
             max_seconds: stop cleanly after so many seconds of asking.
-            stop_when: `decided` stops once every criterion is met or missed for certain.
             trial_seconds: most seconds of a trial.
             timeout_seconds: most seconds of a request.
             cache: folder of answers that runs share, or `default`.
             controls: control arms beside every attack.
             flip_check: ask every success again, alone.
-            primary: the one endpoint that `ms.compare` decides by.
             group_readable: let the owner's group read the run folder.
             experiment: the keys of `[experiment]` as one table, in place of arguments.
 
@@ -118,9 +109,9 @@ class Experiment(config.Experiment):
         settings = {
             **({"name": name, "seeds": seeds, "max_failed": max_failed}),
             **({"max_queries": max_queries, "max_tokens": max_tokens, "max_usd": max_usd}),
-            **({"max_seconds": max_seconds, "stop_when": stop_when, "cache": cache}),
+            **({"max_seconds": max_seconds, "cache": cache}),
             **({"trial_seconds": trial_seconds, "timeout_seconds": timeout_seconds}),
-            **({"controls": controls, "flip_check": flip_check, "primary": primary}),
+            **({"controls": controls, "flip_check": flip_check}),
             **({"group_readable": group_readable}),
         }
         tables = {
@@ -130,8 +121,8 @@ class Experiment(config.Experiment):
             "victim": entries(victim),
             "attack": entries(attack),
             "require": entries(require),
-            **{"role": role, "slices": slices, "compare": compare, "analysis": analysis},
-            **{"test": test, "sensitivity": sensitivity, "tune": tune, "train": train},
+            **{"role": role, "slices": slices, "analysis": analysis},
+            **{"test": test, "tune": tune, "train": train},
         }
         given = {key: value for key, value in tables_of(tables).items() if value != []}
         checked = check_experiment(given, needs=_NEEDS)

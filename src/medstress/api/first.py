@@ -69,7 +69,6 @@ class First:
         made = [
             compose(
                 replace(choices, attack=", ".join(self._names) or None),
-                base,
                 overrides,
                 data,
                 attack=self._attack(each, choices, data),
@@ -78,8 +77,8 @@ class First:
             for each in entries(self.attack)
         ]
         if len(made) == 1:
-            return made[0].source
-        tables = [tomllib.loads(each.source.text) for each in made]
+            return made[0]
+        tables = [tomllib.loads(each.text) for each in made]
         # The first that has roles or groups has those of all.
         merged = {key: value for each in reversed(tables) for key, value in each.items()}
         return {**merged, "attack": [entry for each in tables for entry in each["attack"]]}

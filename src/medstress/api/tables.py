@@ -137,12 +137,6 @@ class Significance(_Given, config.SignificanceTable):
     _table = "test"
 
 
-class Sensitivity(_Given, config.SensitivityTable):
-    """`[sensitivity]`: formats in which every victim is asked."""
-
-    _table = "sensitivity"
-
-
 class Require(_Given, config.RequireTable):
     """`[[require]]`: an acceptance criterion."""
 
@@ -153,9 +147,3 @@ class Slices(_Given, config.SlicesTable):
     """`[slices]`: parts of the data with rates of their own."""
 
     _table = "slices"
-
-
-class Compare(_Given, config.CompareTable):
-    """`[compare]`: two arms of the run to compare."""
-
-    _table = "compare"

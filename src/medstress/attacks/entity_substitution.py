@@ -203,14 +203,12 @@ class EntitySubstitution(Attack):
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values; the budget of `exhaustive` is null."""
         found = {"name": NAME, **asdict(self)}
-        if self.field == "options":
-            del found["field"]  # as in folders of versions without this key
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without defaults that depend on other keys."""
         defaults = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
-        defaults["variants"] = default_variants(self.choices)
+        defaults |= {"variants": default_variants(self.choices), "field": "options"}
         return {
             key: None if key in defaults and value == defaults[key] else value
             for key, value in self.spec().items()

@@ -262,4 +262,4 @@ def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
 
 def attack_fault(made: Any) -> str | None:
     """Say why an object is not an attack, or None; see `registry.fault_of`."""
-    return fault_of(made, Attack, AttackTraits, {"attacks_on": "kinds"})
+    return fault_of(made, Attack, AttackTraits)

@@ -12,7 +12,6 @@ from medstress.core.items import Item
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
 from medstress.engine.requests import VICTIM, Purpose
-from medstress.experiment.plan.conversations import turned_parser
 from medstress.prompts import PromptSet
 from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
@@ -62,7 +61,7 @@ def attack_numbers(queries: Mapping[tuple[str, int], AskedQuery]) -> list[int]:
 
 
 class Readings:
-    """Reads answers again, by the parser, the tie rule and the reading that a run names."""
+    """Reads answers again, by the parser that a run names."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self._prompts = Prompts(manifest)
@@ -112,10 +111,9 @@ def _conversation(task: MultipleChoice, requests: Sequence[str | None]) -> Conve
     return Conversation(
         own=task,
         prompts=cast("PromptSet", _Mute()),
-        parser=turned_parser(task.parser),
+        parser=task.parser,
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=first is None or not isinstance(json.loads(first)[1], str),
-        reading=task.reading,
     )
 
 

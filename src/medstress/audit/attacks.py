@@ -139,8 +139,7 @@ def resources_of(manifest: Mapping[str, Any], synonyms: Path | None) -> dict[str
             if source in _OWN_LISTS:
                 names = _Rules(load_synonyms(source, Path()))
             else:
-                # Folders of earlier versions do not say which list it was.
-                used = group.get("synonyms_hash", given and given.hash)
+                used = group["synonyms_hash"]
                 names = _UnknownList(_NO_LIST)
                 if given is not None and used == given.hash:
                     names = _Rules(given)

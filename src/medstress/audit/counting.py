@@ -92,7 +92,7 @@ def count_break(run: StoredRun, n_ended: Mapping[Arm, int]) -> Break | None:
         return Break(
             table="trials", row=n, expected=f"{planned} trials with a verdict", found=str(n)
         )
-    if has_former or not run.has_chain or run.chain_begins is not None:
+    if has_former:
         return None
     for arm, size in _planned(run, n_ended):
         if (found := n_ended.get(arm, 0)) != size:

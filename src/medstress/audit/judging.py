@@ -21,7 +21,7 @@ from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import Purpose
 from medstress.engine.result import TrialResult
 from medstress.engine.trial import turn_record
-from medstress.store.formats import DISTANCES, SIMILARITY
+from medstress.store.views import DISTANCES, SIMILARITY
 
 FAILED = (Verdict.FAILED, Verdict.CUT_SHORT)
 """What says that something beside the answers ended a trial, such as a deadline."""
@@ -31,10 +31,6 @@ _TAKEN = frozenset(
     {"note", "n_excluded", "records", "listings", "evidence", "first_evidence"}
     | {SIMILARITY, DISTANCES}
 )
-_MADE_LATER = frozenset(
-    {"n_unchanged", "n_ties", "censored", "last", "supported", "probes", "counted"}
-)
-"""What trials of earlier versions do not tell."""
 
 
 class OddError(Exception):
@@ -70,8 +66,6 @@ class StoredVerdict:
     """Says what the answers to a query say; None if one is missing."""
     is_probe: Callable[[int, AskedQuery], bool]
     """Whether a query was a probe."""
-    may_lack: bool = False
-    """Whether an earlier version judged it, which told less."""
 
 
 def check_trial(stored: StoredVerdict) -> None:
@@ -87,8 +81,6 @@ def check_trial(stored: StoredVerdict) -> None:
     expected = json.loads(json.dumps(found.as_record()))
     for key in sorted((expected.keys() | stored.result.keys()) - _TAKEN):
         given, judged = stored.result.get(key), expected.get(key)
-        if given is None and key in _MADE_LATER and stored.may_lack:
-            continue
         if not _alike(judged, given):
             raise OddError(f"{key} {json.dumps(judged)}", json.dumps(given))
 

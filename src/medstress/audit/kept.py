@@ -69,7 +69,7 @@ def kept_break(run: StoredRun, summary: Mapping[str, Any], found: Verification) 
         yield _of_file(f"{place} {_short(expected)}", _short(given))
 
 
-def absent_baselines(run: StoredRun) -> dict[str, str]:
+def _absent_baselines(run: StoredRun) -> dict[str, str]:
     """Return the runs that criteria compare with and that are not here as they were -> why."""
     found: dict[str, str] = {}
     for name, known in (run.manifest.get(KEY) or {}).get("baselines", {}).items():
@@ -85,7 +85,7 @@ def absent_baselines(run: StoredRun) -> dict[str, str]:
 
 def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yield (criterion, (its baseline, why)) of what cannot be judged again from this folder."""
-    absent = absent_baselines(run)
+    absent = _absent_baselines(run)
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
     for n, (one, other) in enumerate(pairs):
         name = (one["against"] or {}).get("run")

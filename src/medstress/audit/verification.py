@@ -16,7 +16,7 @@ class Verification:
     """What was checked, what agrees, and the first thing that does not."""
 
     what: str
-    """The folder or file."""
+    """The folder."""
     broken: Break | None = None
     """The first thing that does not agree."""
     root: str | None = None
@@ -24,7 +24,7 @@ class Verification:
     roots: list[str] = field(default_factory=list)
     """Every root that it once had."""
     root_note: str | None = None
-    """Why there is no root, or what came before the chain."""
+    """Why there is no root."""
     asked_root: str | None = None
     """The root that was kept elsewhere, if one was given and it is one of them."""
     added: dict[str, int] = field(default_factory=dict)
@@ -33,20 +33,14 @@ class Verification:
     """Trials that were judged again."""
     n_early: int = 0
     """Trials that held with fewer queries than their budget: that no more came is not judged."""
-    has_digests: bool = True
-    """Whether there is a chain; earlier formats had none."""
     not_judged: Counter[str] = field(default_factory=Counter)
     """Why trials were not judged -> how many."""
     not_compared: list[str] = field(default_factory=list)
     """What should have been compared and could not be, as sentences."""
-    n_redacted: int = 0
-    """Trials whose replies were left out on purpose; their verdicts agree with the readings."""
     n_analyses: int = 0
     """Questions of analyses, whose answers have digests and whose findings are not judged."""
     notes: list[str] = field(default_factory=list)
     """What else there is to say."""
-    signature: str | None = None
-    """Who signed the root, if somebody did."""
 
     @property
     def holds(self) -> bool:
@@ -66,30 +60,23 @@ class Verification:
             return
         if self.root is not None:
             yield f"root {self.root}"
-        if self.root_note is not None and self.has_digests:
+        if self.root_note is not None:
             yield self.root_note
         if self.asked_root is not None:
             rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
             since = f"since then were added: {', '.join(rows)}" if rows else "nothing was added"
             yield f"it had the root {self.asked_root}; {since}"
-        if not self.n_redacted:
-            n = plural(self.n_judged, "trial")
-            agree = "all agree" if self.holds else "no verdict differs"
-            yield f"{n} judged again from the stored answers: {agree}"
-        else:
-            n = plural(self.n_redacted, "trial")
-            yield f"{n} not judged: redacted; verdicts agree with what replies were read as"
+        n = plural(self.n_judged, "trial")
+        agree = "all agree" if self.holds else "no verdict differs"
+        yield f"{n} judged again from the stored answers: {agree}"
         if self.n_early:
             n = plural(self.n_early, "trial")
             yield f"{n} held below their budget of queries: that no more came is taken as stored"
         if self.n_analyses:
             n = plural(self.n_analyses, "question of analyses", "questions of analyses")
-            agree = "the answers agree with their digests; " if self.has_digests else ""
-            yield f"{n}: {agree}the findings are not computed again"
+            yield f"{n}: the answers agree with their digests; the findings are not computed again"
         yield from self.notes
         yield from self.doubts()
-        if self.signature is not None:
-            yield self.signature
 
     def doubts(self) -> Iterator[str]:
         """Yield what should have been judged or compared, and was not."""

@@ -26,7 +26,7 @@ from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, open_run
 from medstress.results.queries import Probes
-from medstress.results.root import NO_CHAIN, describe_root, with_reviews
+from medstress.results.root import describe_root, with_reviews
 from medstress.store.chain import Break
 from medstress.store.missing import no_run
 from medstress.store.reader import StoredTrial
@@ -71,9 +71,6 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
     """Say which roots there are, and whether the one that was asked for is among them."""
     told = describe_root(run)
     found.root, found.root_note = told["root"], told["root_note"]
-    if not run.has_chain:
-        found.has_digests = False
-        found.not_compared.append(f"{NO_CHAIN}; nothing tells whether it was changed")
     if whole.n_open:
         found.notes.append(
             f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"
@@ -132,7 +129,6 @@ class _Judge:
         self._resources = resources_of(run.manifest, synonyms)
         self._attacks: dict[str, Any] = {}
         self._probes = Probes(run)
-        self._may_lack = not run.has_chain or run.chain_begins is not None
 
     def check(self, trial: StoredTrial) -> bool:
         """See `check_trial`; return whether the trial held with fewer queries than its budget."""
@@ -160,7 +156,6 @@ class _Judge:
                 is_probe=lambda number, asked: self._probes.marks(
                     trial.trial, number, asked.edits_text
                 ),
-                may_lack=self._may_lack,
             )
         )
         has_held = trial.verdict in (Verdict.HELD, Verdict.MEASURED)

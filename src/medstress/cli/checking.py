@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -18,24 +17,28 @@ from medstress.cli.fitting import Kind, Line, Shape
 from medstress.cli.flags import check_limit
 from medstress.cli.look import Look, cut, wrapped
 from medstress.cli.screen import Screen, screen, titled
-from medstress.core.errors import UsageError
+from medstress.core.errors import DataError, UsageError
 from medstress.experiment.first.choices import Choices
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
 from medstress.running.check_data import (
     ATTACKER,
+    SKIP,
     Attackable,
     DataCheck,
     Reason,
     ShownItem,
     check_data,
+    skips_rows,
 )
 from medstress.stats.estimates import Estimate
 
 FORMAT = 1
 """Of `--json`."""
-SKIP = "dataset.on_bad_row=skip"
-"""Of `--set`: rows that cannot be read are left out."""
+GIVEN = "entities.recogniser=given"
+"""Of `--set`: the mentions that stand in the rows."""
+_OF_DATA = ("dataset.", "entities.")
+"""How those of `--set` begin that say how data are read and mentions found."""
 _EXAMPLE = 60
 """Characters of an example."""
 _SHARE = "attackable"
@@ -62,13 +65,23 @@ def check_cli(args: argparse.Namespace) -> int:
     )
     limit = [] if args.limit is None else [f"dataset.limit={args.limit}"]
     with display(quiet=args.json, stop=args.stop) as watcher:
-        found = check_data(choices, [*args.set, *limit], watcher)
+        to = None if args.to is None else Path(args.to)
+        found = check_data(choices, [*args.set, *limit], watcher, to)
     following = next_command(found, args)
     if args.json:
         print(json.dumps({"format": FORMAT, **asdict(found), "next": following}, indent=1))
     else:
-        _show(found, screen(), is_skipping=_is_skipping(args))
+        _show(found, screen(), is_skipping=skips_rows(args.set))
+        if found.written is not None:
+            rows, mentions = found.written.n_rows, found.written.n_mentions
+            print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {args.to}")
         print(f"next: {following}")
+    if found.n_skipped and not skips_rows(args.set):
+        unwritten = "" if args.to is None else " and nothing was written"
+        raise DataError(
+            f"check: {plural(found.n_skipped, 'row')} of {args.data} cannot be read{unwritten} "
+            f"({found.skipped[0].example}); mend the file, or leave them out with --set {SKIP}"
+        ).with_flag("--set", SKIP)
     return 0
 
 
@@ -79,7 +92,8 @@ def next_command(found: DataCheck, args: argparse.Namespace) -> str:
     """
     if not any(each.n for each in found.attackable):
         return "medstress list recognisers"
-    words = ["medstress", "run", "--data", args.data, "--model", "NAME"]
+    words = ["medstress", "run", "--data", args.to if found.written else args.data]
+    words += ["--model", "NAME"]
     named = [each for each in found.attackable if each.draws_names]
     groups = [each.group for each in named if each.n]
     if named and not groups:
@@ -90,15 +104,15 @@ def next_command(found: DataCheck, args: argparse.Namespace) -> str:
         words += ["--attack", others[0]]
     elif len(groups) < len(named) or (named and args.entities):
         words += ["--entities", ",".join(groups)]
-    words += [word for each in args.columns for word in ("--columns", each)]
-    words += [] if args.answer_base is None else ["--answer-base", str(args.answer_base)]
-    words += [word for each in args.set for word in ("--set", each)]
-    words += ["--set", SKIP] if found.n_skipped and not _is_skipping(args) else []
-    return shlex.join(words)
-
-
-def _is_skipping(args: argparse.Namespace) -> bool:
-    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in args.set)
+    changes = list(args.set)
+    if found.written:  # in the format that medstress documents
+        changes = [each for each in changes if not each.strip().startswith(_OF_DATA)]
+        changes += [GIVEN] if groups else []
+    else:
+        words += [word for each in args.columns for word in ("--columns", each)]
+        words += [] if args.answer_base is None else ["--answer-base", str(args.answer_base)]
+        changes += [SKIP] if found.n_skipped and not skips_rows(args.set) else []
+    return shlex.join([*words, *(word for each in changes for word in ("--set", each))])
 
 
 def _show(found: DataCheck, out: Screen, *, is_skipping: bool) -> None:
@@ -200,10 +214,10 @@ def _why_not(attackable: Sequence[Attackable], look: Look) -> Iterator[Line]:
 
 
 def _remarks(found: DataCheck) -> Iterator[str]:
-    if found.n_given:
+    if found.n_given and found.recogniser not in ("", "given"):
         yield (
             f"{found.n_given:,} of them bring mentions of their own, which recogniser = "
-            '"given" uses; what is said here is of recogniser = "gazetteer"'
+            f'"given" uses; what is said here is of recogniser = "{found.recogniser}"'
         )
     needs: dict[str, list[str]] = {}
     for each in found.attackable:

@@ -21,7 +21,6 @@ from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (
     show,
@@ -40,15 +39,11 @@ from medstress.cli.spreading import (
     spread_tune,
 )
 from medstress.cli.starting import given_experiment
-from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
-from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
-from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
-from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
@@ -116,8 +111,6 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
         code = show(stored)
         write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
-    if "compare" in finished.manifest()["config"]:
-        print(f"arms of [compare]: medstress compare {finished.folder}")
     return code
 
 
@@ -274,21 +267,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
     return 0
 
 
-def annotate_cli(args: argparse.Namespace) -> int:
-    """Run `medstress annotate`."""
-    from medstress.running.annotate import annotate
-
-    check_limit(args)
-    with display(quiet=args.quiet, stop=args.stop) as watcher:
-        result = annotate(
-            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
-        )
-    for label, n in result.groups.items():
-        print(f"{label}: {n:,} of {result.n_rows:,} questions")
-    print(f"{result.n_rows} rows, {result.n_mentions} mentions: {args.to}")
-    return 0
-
-
 def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
     from medstress.running.perturb import perturb
@@ -339,25 +317,16 @@ def _show_prompts(args: argparse.Namespace) -> int:
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
     from medstress.costs.power import power_lines
-    from medstress.running.comparing import check_arms, check_factor
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
     check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        prepared = prepare(
-            experiment,
-            limit=args.limit,
-            overrides=args.set,
-            watcher=watcher,
-            formats=True,
-        )
-        check_arms(prepared)
+        prepared = prepare(experiment, limit=args.limit, overrides=args.set, watcher=watcher)
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
-            check_factor(prepared)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
             lines = [*costs, *dry_run_remarks(prepared)]

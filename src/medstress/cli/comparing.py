@@ -6,13 +6,11 @@ import argparse
 import json
 
 from medstress.api.compare import compare
-from medstress.api.nightly import nightly
 from medstress.cli.display import print_table
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import MISSED, write_files
 from medstress.comparison.tables import cases_of, comparison_table, lines_of, origins_of
-from medstress.comparison.verdicts import FAIL
-from medstress.core.errors import MedstressError, UsageError
+from medstress.core.errors import MedstressError
 from medstress.results.junit import Case, Outcome
 
 _SUITE = "medstress compare"
@@ -20,16 +18,13 @@ _SUITE = "medstress compare"
 
 def compare_cli(args: argparse.Namespace) -> int:
     """Run `medstress compare`."""
-    if args.sequential is not None:
-        return _nightly_cli(args)
-    if args.afresh:
-        raise UsageError("--afresh is for the nightly gate: give --sequential STATE too")
     try:
         found = compare(
             args.folder,
             args.other,
+            metric=args.metric,
             margin=args.margin,
-            on_undecided=args.on_undecided or FAIL,
+            on_undecided=args.on_undecided,
             adjust=args.adjust,
         )
     except MedstressError as error:
@@ -47,48 +42,8 @@ def compare_cli(args: argparse.Namespace) -> int:
     return MISSED if found.fails else 0
 
 
-def _nightly_cli(args: argparse.Namespace) -> int:
-    """Run `medstress compare --sequential`."""
-    if args.other is None:
-        raise UsageError(
-            "--sequential takes two runs: that of the baseline and that of tonight's build"
-        )
-    if args.unverified:
-        raise UsageError(
-            "--unverified: the nightly gate keeps what it is fed, so it takes only runs that agree "
-            "with their chain"
-        )
-    if args.adjust is not None:
-        raise UsageError("--adjust: the nightly gate has one verdict, so nothing is adjusted")
-    if args.on_undecided is not None:
-        raise UsageError(
-            "--on-undecided: a night of the gate is an alarm or none, so nothing is undecided"
-        )
-    try:
-        gate = nightly(
-            args.folder,
-            args.other,
-            args.sequential,
-            margin=args.margin or 0.0,
-            afresh=args.afresh,
-        )
-    except MedstressError as error:
-        _write_error(args, error)
-        raise
-    outcome = Outcome.FAILED if gate.alarm else Outcome.OK
-    case = Case(name=f"night {gate.night}", outcome=outcome, message=gate.sentence)
-    lines = [gate.sentence, *gate.lines()]
-    write_files(args, _SUITE, [case], lines, [])
-    if args.json:
-        print(json.dumps(gate.as_json(), indent=1, allow_nan=False))
-    else:
-        for line in lines:
-            print(one_line(line))
-    return MISSED if gate.alarm else 0
-
-
 def _write_error(args: argparse.Namespace, error: MedstressError) -> None:
-    name = " and ".join(filter(None, (args.folder, args.other)))
+    name = f"{args.folder} and {args.other}"
     write_files(
         args,
         _SUITE,

@@ -6,23 +6,29 @@ import argparse
 
 from medstress.cli.flags import Parser, settings_flag, verdict_flags
 
-NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k")
-STATISTICS = ("key_probability", "share_correct", "confidence")
+METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
 
 
 def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `medstress compare`."""
     compare = commands.add_parser(
         "compare",
-        help="is B worse than A? Two runs, or two arms of one, on the same items",
-        description="Compare two runs in which exactly one thing differs, or the two arms that "
-        "[compare] names in the experiment file of one run, item by item and seed by seed. Exit "
-        "code 3 without --margin only if B is worse; with it unless B is shown to be no worse than "
-        "the margin.",
+        help="is B worse than A? Two runs, or two victims of one, on the same items",
+        description="Compare two runs in which exactly one thing differs, or two victims of one "
+        "run, item by item and seed by seed. Exit code 3 without --margin only if B is worse; with "
+        "it unless B is shown to be no worse than the margin.",
     )
-    compare.add_argument("folder", metavar="DIR_A", help="the run that B is compared with")
     compare.add_argument(
-        "other", metavar="DIR_B", nargs="?", help="default: the arms that [compare] names in DIR_A"
+        "folder",
+        metavar="DIR_A",
+        help="the run that B is compared with; DIR#victim for a victim of a run with several",
+    )
+    compare.add_argument("other", metavar="DIR_B", help="the run that the verdict is about")
+    compare.add_argument(
+        "--metric",
+        choices=METRICS,
+        help="the measure that decides (default: accuracy_after; asr where only the attack "
+        "differs)",
     )
     compare.add_argument(
         "--margin", type=float, metavar="M", help="the largest difference that does not matter"
@@ -30,24 +36,14 @@ def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     compare.add_argument(
         "--on-undecided",
         choices=("pass", "fail"),
+        default="fail",
         help="whether an undecided comparison with a margin passes (default: fail)",
     )
     compare.add_argument(
         "--adjust",
         choices=("holm", "bh"),
+        default="holm",
         help="how p-values are adjusted over a family (default: holm)",
-    )
-    compare.add_argument(
-        "--sequential",
-        metavar="STATE",
-        help="the nightly gate: DIR_A of the baseline, DIR_B of tonight's build, and a file that "
-        "remembers the nights; exit code 3 once they show that builds are behind",
-    )
-    compare.add_argument(
-        "--afresh",
-        action="store_true",
-        help="with --sequential: both victims were sampled anew tonight, so every item may be bet "
-        "on again",
     )
     compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
     verdict_flags(compare)
@@ -76,7 +72,9 @@ def add_test(commands: argparse._SubParsersAction[Parser]) -> None:
         "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
     )
     which.add_argument("--all", action="store_true", help="all successes (the default)")
-    test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
+    test.add_argument(
+        "--null", choices=("matched", "neutral"), help="what a control is (default: matched)"
+    )
     test.add_argument(
         "--controls",
         metavar="N",
@@ -90,20 +88,8 @@ def add_test(commands: argparse._SubParsersAction[Parser]) -> None:
         choices=("lexicon", "attacker"),
         help="who writes neutral insertions (default: lexicon)",
     )
-    test.add_argument("--statistic", choices=STATISTICS, help="default: key_probability")
-    test.add_argument(
-        "--family",
-        choices=("successes", "attacked"),
-        help="what p-values are adjusted over (default: attacked for matched, else successes)",
-    )
     test.add_argument(
         "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
-    )
-    test.add_argument(
-        "--slope",
-        action="store_true",
-        default=None,
-        help="ask again without each insertion: do those that a reasoning names matter more?",
     )
     test.add_argument(
         "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"

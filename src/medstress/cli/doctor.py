@@ -16,8 +16,6 @@ from medstress.files.damaged import FAULTS, reinstall_command
 from medstress.files.extras import BASE, damaged_of, import_fault, lacking_of, requirements
 from medstress.files.versions import versions
 
-_ALONE = ("textattack",)
-"""Extras that need an environment of their own."""
 EXTRAS = (
     ("local models", "transformers"),
     ("adapters (peft)", "adapters"),
@@ -31,7 +29,6 @@ EXTRAS = (
     ("Excel files", "xlsx"),
     ("pandas", "pandas"),
     ("run --ray", "ray"),
-    ("attack textattack", "textattack"),
     ("recogniser spacy", "spacy"),
 )
 """What a part of medstress is called, and its extra."""
@@ -85,9 +82,7 @@ def _state(extra: str) -> str:
     if needed and not lacking:
         return "; ".join(map(_damaged, damaged_of(extra))) or "found"
     state = ", ".join(lacking) if len(lacking) < len(needed) else "missing"
-    alone = extra in _ALONE
-    remark = ", in an environment of its own" if alone else ""
-    return f"{state}; install with: {install_command(extra, elsewhere=alone)}{remark}"
+    return f"{state}; install with: {install_command(extra)}"
 
 
 def _damaged(name: str) -> str:

@@ -17,7 +17,7 @@ from medstress.files.writing import free
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 """Commands that take the folder of a new run by --out."""
-_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init", "submit")
+_MENDABLE = ("demo", "run", "tune", "train", "perturb", "check")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _WRONG = re.compile(r"'([^']+)'[^']*; did you mean '")

@@ -12,16 +12,13 @@ from medstress.cli.flags import (
     choice_flags,
     experiment_flags,
     run_flags,
-    settings_flag,
     unverified_flag,
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import spread_flags
-from medstress.cli.submitting import add_submit
-from medstress.cli.verifying import add_bundle, add_verify
-from medstress.cli.viewing_commands import add_case, add_view, add_watch
+from medstress.cli.verifying import add_verify
+from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
 
 KINDS = (
@@ -40,7 +37,6 @@ KINDS = (
 )
 READING = (
     "summary",
-    "watch",
     "report",
     "figures",
     "export",
@@ -51,8 +47,7 @@ READING = (
 """Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
-([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
-lost"""
+([[require]]), or a comparison that fails; 130 interrupted, nothing lost"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -68,8 +63,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_check(commands)
     _run(commands)
     add_merge(commands)
-    add_submit(commands)
-    _init(commands)
     _tune(commands)
     _train(commands)
     _look(commands)
@@ -77,15 +70,12 @@ def build_parser() -> argparse.ArgumentParser:
     add_view(commands)
     add_compare(commands)
     add_verify(commands)
-    add_bundle(commands)
     add_test(commands)
     add_explain(commands)
     _review(commands)
-    _annotate(commands)
     _cache(commands)
     _perturb(commands)
     _list(commands)
-    add_new(commands)
     for name in READING:
         unverified_flag(commands.choices[name])
     commands.add_parser(
@@ -129,24 +119,6 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run_flags(run)
     spread_flags(run)
     verdict_flags(run)
-
-
-def _init(commands: argparse._SubParsersAction[Parser]) -> None:
-    init = commands.add_parser(
-        "init",
-        help="write a first experiment file from five answers",
-        description="Ask for data, victim, entities, attack and budget, check each answer at once, "
-        "and write a commented experiment file that runs. What a flag gives is not asked. Without "
-        "a terminal nothing is asked: --data and --model are needed, the rest has defaults.",
-    )
-    choice_flags(init)
-    settings_flag(init)
-    init.add_argument(
-        "--to",
-        metavar="FILE",
-        default="experiment.toml",
-        help="the file to write (default: experiment.toml); an existing one is never overwritten",
-    )
 
 
 def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -193,20 +165,6 @@ def _train(commands: argparse._SubParsersAction[Parser]) -> None:
     spread_flags(train)
 
 
-def _annotate(commands: argparse._SubParsersAction[Parser]) -> None:
-    annotate = commands.add_parser(
-        "annotate",
-        help="write the questions with typed mentions and group labels",
-        description="Find the mentions of an experiment's groups and write its questions with the "
-        "mentions, the groups of each question, and the options that put it there. medstress "
-        "reads the file back as jsonl or parquet. No victim or attack is needed.",
-    )
-    annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
-    annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
-    experiment_flags(annotate)
-    annotate.add_argument("--quiet", action="store_true", help="no progress display")
-
-
 def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
     perturb = commands.add_parser(
         "perturb",
@@ -235,7 +193,6 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
-    add_watch(commands)
     report = commands.add_parser(
         "report",
         help="one self-contained HTML file, readable offline",
@@ -319,24 +276,14 @@ def _review(commands: argparse._SubParsersAction[Parser]) -> None:
     how.add_argument(
         "--export",
         metavar="FILE",
-        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: the "
-        "successes of MedFuzz to fill in, not blinded",
-    )
-    how.add_argument(
-        "--sheet", metavar="FILE", help="FILE.html or FILE.csv: those of MedFuzz to read or print"
+        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: its "
+        "cases as a table to fill in",
     )
     how.add_argument(
         "--import",
         dest="read",
         metavar="FILE",
         help="FILE.json that the page gave, or a filled-in FILE.csv",
-    )
-    review.add_argument(
-        "--drawn-at-random",
-        type=int,
-        metavar="SEED",
-        help="with --import FILE.csv: its trials are a random sample of all successes, drawn with "
-        "this seed; others give bounds and no estimate",
     )
 
 

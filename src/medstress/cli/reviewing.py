@@ -1,4 +1,4 @@
-"""`medstress review`: the review room, its file, sheets, and how far raters agree."""
+"""`medstress review`: the review room, its file, and how far raters agree."""
 
 from __future__ import annotations
 
@@ -19,19 +19,10 @@ def review_cli(args: argparse.Namespace) -> int:
     """Run `medstress review`."""
     folder = Path(args.folder)
     if args.read is not None:
-        return _import(folder, Path(args.read), args.drawn_at_random)
-    if args.drawn_at_random is not None:
-        raise UsageError("--drawn-at-random: it says how a sheet was drawn; add --import FILE.csv")
+        return _import(folder, Path(args.read))
     if args.agreement:
         return _agreement(folder)
-    if args.sheet is not None:
-        return _sheet(folder, Path(args.sheet), (".html", ".csv"), "--sheet")
-    to = None if args.export is None else Path(args.export)
-    if to is not None and to.suffix == ".csv":
-        return _sheet(folder, to, (".csv",), "--export")
-    if to is not None and to.suffix != ".html":
-        raise UsageError(f"--export {to}: the name must end in .html or .csv")
-    return _room(folder, to, args)
+    return _room(folder, None if args.export is None else Path(args.export), args)
 
 
 def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
@@ -69,7 +60,8 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
                     print("the run is not complete: a later sample may hold other cases")
         if to is not None:
             export_room(room, to)
-            print(f"room: {to}   its answers back: medstress review {folder} --import FILE.json")
+            back = "FILE.json" if to.suffix == ".html" else to
+            print(f"room: {to}   its answers back: medstress review {folder} --import {back}")
             return 0
         with suppress(KeyboardInterrupt):
             serve(routes(room, store), port=args.port, show=not args.no_browser)
@@ -87,34 +79,14 @@ def _stored(folder: Path) -> Iterator[ReviewStore]:
         yield store
 
 
-def _import(folder: Path, path: Path, drawn_with: int | None) -> int:
+def _import(folder: Path, path: Path) -> int:
     from medstress.review.offline import import_answers
-    from medstress.review.sheets import import_sheet
     from medstress.summary.kept import keep_summary
 
     with _stored(folder) as store, open_run(folder) as run:
-        if path.suffix == ".json":
-            if drawn_with is not None:
-                raise UsageError(
-                    "--drawn-at-random: answers of a room are of the sample that medstress drew; "
-                    "leave it out"
-                )
-            n, n_new = import_answers(run, store, path)
-        else:
-            n, n_new = import_sheet(run, store, path, drawn_with)
+        n, n_new = import_answers(run, store, path)
     keep_summary(folder)
     print(f"{plural(n, 'answer')} read, {n_new} new; next: medstress summary {folder}")
-    return 0
-
-
-def _sheet(folder: Path, to: Path, endings: tuple[str, ...], flag: str) -> int:
-    from medstress.review.sheets import export_sheet
-
-    if to.suffix not in endings:
-        raise UsageError(f"{flag} {to}: the name must end in {' or '.join(endings)}")
-    with open_run(folder) as run:
-        n = export_sheet(run, to)
-    print(f"{n} cases: {to}")
     return 0
 
 

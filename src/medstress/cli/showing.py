@@ -137,15 +137,12 @@ def _show_short(summary: dict[str, Any], out: Screen) -> None:
 def _show_end(stored: StoredRun, summary: dict[str, Any], out: Screen) -> None:
     """Say what was spent, and whether the run is complete."""
     from medstress.experiment.file.config import LIMITS
-    from medstress.report.overview import decided_sentence
 
     usd = summary["performance"]["usd"]
     if usd is not None:
         print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
-    if early := summary["experiment"].get("decided"):
-        out.say(decided_sentence(early))
-    elif (shard := shard_of(stored.manifest)) is not None:
+    if (shard := shard_of(stored.manifest)) is not None:
         n, planned = stored.n_trials(), summary["experiment"]["n_planned"]
         out.say(f"shard {shard}: {n:,} of {planned:,} trials; merge it with the others")
     elif not summary["experiment"]["complete"]:

@@ -16,7 +16,7 @@ from medstress.core.errors import UsageError
 
 def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
-    from medstress.report.significance import family_lines, slope_lines, success_table
+    from medstress.report.significance import family_lines, success_table
     from medstress.running.test import run_tests
     from medstress.significance.run import Selection
     from medstress.summary.kept import keep_summary
@@ -30,11 +30,8 @@ def test_cli(args: argparse.Namespace) -> int:
         "null": args.null,
         "controls": _controls(args.controls),
         "max_calls": args.max_calls,
-        "statistic": args.statistic,
         "generator": args.generator,
-        "family": args.family,
         "adjust": args.adjust,
-        "faithfulness_slope": args.slope,
     }
     plan: list[str] = []
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -56,7 +53,7 @@ def test_cli(args: argparse.Namespace) -> int:
     table = success_table(summary)
     if table.rows:
         screen().show(table, Shape(remarks="Remark"))
-    for line in [*family_lines(summary), *slope_lines(summary)]:
+    for line in family_lines(summary):
         print(one_line(line))
     if stopped is not None:
         print(one_line(stopped))

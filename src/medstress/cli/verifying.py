@@ -1,4 +1,4 @@
-"""`medstress verify` and `medstress bundle`."""
+"""`medstress verify`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     verify = commands.add_parser(
         "verify",
         help="whether a run's numbers are those that were measured",
-        description="Check a run folder, or a file that `medstress bundle` wrote: schema, chain of "
-        "commits, digests of all answers, root; judge every trial again from the stored answers; "
-        "compare counts with the plan, and the kept summary with one computed again. Names the "
-        "first thing that does not agree. Asks no model and changes nothing. Exit code 0, or 2.",
+        description="Check a run folder: schema, chain of commits, digests of all answers, root; "
+        "judge every trial again from the stored answers; compare counts with the plan, and the "
+        "kept summary with one computed again. Names the first thing that does not agree. Asks no "
+        "model and changes nothing. Exit code 0, or 2.",
     )
-    verify.add_argument("folder", metavar="DIR", help="a run folder, or FILE.zip of a bundle")
+    verify.add_argument("folder", metavar="DIR")
     verify.add_argument(
         "--root",
         metavar="DIGEST",
@@ -43,53 +43,13 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     verify.add_argument("--json", action="store_true", help="as JSON")
 
 
-def add_bundle(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add `medstress bundle`."""
-    bundle = commands.add_parser(
-        "bundle",
-        help="one file with all that others need to verify a run",
-        description="Write a complete run as one zip file: the ledger, the summary, exports, the "
-        "report, the experiment, versions, and the command that repeats it. The same run gives "
-        "the same bytes. `medstress verify FILE.zip` checks it.",
-    )
-    bundle.add_argument("folder", metavar="DIR")
-    bundle.add_argument("--to", required=True, metavar="FILE.zip")
-    bundle.add_argument(
-        "--redact",
-        action="store_true",
-        help="leave out every word of questions, prompts and replies; verdicts, letters and "
-        "scores stay",
-    )
-    bundle.add_argument(
-        "--sign", metavar="KEY", help="sign the root with a key of ssh (ssh-keygen -Y)"
-    )
-
-
-def bundle_cli(args: argparse.Namespace) -> int:
-    """Write a bundle."""
-    from medstress.api.results import report_of
-    from medstress.audit.bundle import write_bundle
-
-    key = None if args.sign is None else Path(args.sign)
-    to = Path(args.to)
-    head = write_bundle(Path(args.folder), to, report_of, redact=args.redact, key=key)
-    print(f"root {head['root']}")
-    print(f"bundle: {to}   next: medstress verify {to}")
-    return 0
-
-
 def verify_cli(args: argparse.Namespace) -> int:
-    """Verify a folder or a bundle."""
-    from medstress.api.results import report_of
-    from medstress.audit.bundle import verify_bundle
+    """Run `medstress verify`."""
     from medstress.audit.verify import verify_folder
 
     synonyms = None if args.synonyms is None else Path(args.synonyms)
     given = Path(args.folder)
-    if given.is_file():
-        found = verify_bundle(given, report_of, root=args.root, synonyms=synonyms)
-    else:
-        found = verify_folder(given, root=args.root, synonyms=synonyms)
+    found = verify_folder(given, root=args.root, synonyms=synonyms)
     if args.json:
         print(json.dumps(found.as_json(), indent=1))
     elif found.broken is None:
@@ -103,14 +63,12 @@ def verify_cli(args: argparse.Namespace) -> int:
 
 
 def _refusal(found: Verification, given: Path, root: str | None) -> str:
-    """Return in one sentence why a folder or file is not verified, with what helps."""
+    """Return in one sentence why a folder is not verified, with what helps."""
     from medstress.store.run_store import SUMMARY
 
     if found.broken is None:
         return f"is not verified: {'; '.join(found.doubts())}"
     told = f"does not agree: {found.broken}"
-    if not given.is_dir():
-        return told
     if root is not None and found.broken.expected.lower() == f"root {root.lower()}":
         # What the folder holds may agree with itself.
         return f"{told}; next: {shlex.join(['medstress', 'verify', str(given)])}"

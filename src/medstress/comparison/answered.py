@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from medstress.comparison.contrasts import ACCURACY_AFTER, CONTRASTS
 from medstress.comparison.pairing import Pair
-from medstress.comparison.rows import PRIMARY, Row
+from medstress.comparison.rows import Row
 from medstress.comparison.sides import Side
 from medstress.core.errors import UsageError
 from medstress.results.formats import plural
@@ -30,11 +30,11 @@ def check_answered(pairs: Sequence[Pair], rows: Iterable[Row]) -> None:
             f"nothing can be compared: every answer of {' and of '.join(dead)} failed; "
             "mend what its calls failed on, and run the same command again"
         )
-    primary = [row for row in rows if row.role == PRIMARY]
-    kept = [row for row in primary if row.pairs]
+    deciding = [row for row in rows if row.decides]
+    kept = [row for row in deciding if row.pairs]
     if not kept:
         raise UsageError(
-            f"nothing can be compared: {primary[0].label} is what decides, and no pair has it in "
+            f"nothing can be compared: {deciding[0].label} is what decides, and no pair has it in "
             "both runs, because their victims are right on no common item before the attack"
         )
     if all(row.n_lost == len(row.pairs) for row in kept):
@@ -51,12 +51,8 @@ def is_mostly_open(row: Row) -> bool:
 
 
 def why_open(first: Side, second: Side) -> str | None:
-    """Return why nothing is decided whatever the numbers are; None if both runs are complete.
-
-    So is one that `stop_when` ended: its own answers chose how many items it has. Simulated with
-    equal builds it would be called worse in .05 of comparisons.
-    """
-    names = [side.name for side in (first, second) if _is_cut_short(side)]
+    """Return why nothing is decided whatever the numbers are; None if both runs are complete."""
+    names = [side.name for side in (first, second) if not side.manifest["complete"]]
     if not names:
         return None
     if first.source == second.source:
@@ -72,7 +68,3 @@ def incomplete_notes(first: Side, second: Side) -> Iterator[str]:
                 f"the run of {side.name} is not complete: what both hold is compared, and trials "
                 "that end early are over-represented in it"
             )
-
-
-def _is_cut_short(side: Side) -> bool:
-    return not side.manifest["complete"]

@@ -74,8 +74,16 @@ def why_first(specs: Iterable[Spec]) -> str:
     )
 
 
-def at_first_edits(first: Side, second: Side, arms: Sequence[Arms]) -> tuple[Side, Side]:
+def at_first_edits(
+    first: Side, second: Side, arms: Sequence[Arms], metric: str | None
+) -> tuple[Side, Side]:
     """Return the sides with stored attacks judged at the first edit of each item.
+
+    Args:
+        first: A.
+        second: B.
+        arms: the matched arms.
+        metric: the measure that is asked for, if any.
 
     Raises:
         UsageError: the file holds successes alone or was filtered, or its source is compared
@@ -87,7 +95,11 @@ def at_first_edits(first: Side, second: Side, arms: Sequence[Arms]) -> tuple[Sid
     sides = first, second
     for pair, spec in specs.items():
         _check(sides, pair, spec)
-    _check_primary(sides)
+    if metric is not None and metric.startswith("accuracy"):
+        raise UsageError(
+            f"--metric {metric}: the items of stored attacks are those that one victim answered "
+            "right, so accuracy on them favours it; give asr, or run the attack itself"
+        )
     return _cut(first, [a for a, _ in specs]), _cut(second, [b for _, b in specs])
 
 
@@ -150,16 +162,6 @@ def _repeated(side: Side, arm: Arm) -> str:
 
 def _model_hashes(side: Side, victim: str) -> list[str]:
     return [entry["model_hash"] for entry in entries_of(side.manifest, victim).values()]
-
-
-def _check_primary(sides: tuple[Side, Side]) -> None:
-    fixed = [side.manifest["config"]["experiment"].get("primary") for side in sides]
-    if fixed[0] is not None and fixed[0] == fixed[1] and fixed[0]["metric"].startswith("accuracy"):
-        raise UsageError(
-            f"[experiment] primary fixes {fixed[0]['metric']}, but the items of stored attacks are "
-            "those that one victim answered right, so accuracy on them favours it; fix asr, or "
-            "run the attack itself"
-        )
 
 
 def _cut(side: Side, arms: Sequence[Arm]) -> Side:

@@ -1,9 +1,9 @@
-"""Compare two runs, or two arms of one run, in which exactly one thing differs."""
+"""Compare two runs, or two victims of one run, in which exactly one thing differs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from medstress.comparison.answered import check_answered, incomplete_notes, why_open
@@ -13,32 +13,28 @@ from medstress.comparison.contrasts import (
     ACCURACY_AFTER,
     ASR,
     ASR_NET,
+    CONDITIONING,
     CONTRASTS,
     is_netted,
 )
 from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
-from medstress.comparison.primary import Primary, primary_of
-from medstress.comparison.rows import (
-    EXPLORATORY,
-    PRIMARY,
-    SECONDARY,
-    Row,
-    net_row,
-    share_row,
-)
+from medstress.comparison.rows import Row, net_row, share_row
 from medstress.comparison.sides import Arm, Side, left_out
 from medstress.comparison.verdicts import FAIL, NOTHING, fails, verdict_of, worst
 from medstress.comparison.words import sentence_of
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.rows import TrialRow
 from medstress.results.formats import plural
 from medstress.stats.multiplicity import benjamini_hochberg, holm
 from medstress.stats.verdicts import BETTER, UNDECIDED, WORSE
 
+_SAME_ITEMS = "only the attack differs, so both attack the same items: those right before it"
 HOLM: Final = "holm"
 BH: Final = "bh"
+METRICS = (ACCURACY_AFTER, ACCURACY, ASR, ASR_NET)
+"""The measures that may decide."""
 ADJUSTMENTS = {HOLM: "Holm", BH: "Benjamini-Hochberg"}
 _ADJUST = {HOLM: holm, BH: benjamini_hochberg}
 
@@ -47,6 +43,8 @@ _ADJUST = {HOLM: holm, BH: benjamini_hochberg}
 class Settings:
     """How two arms are compared."""
 
+    metric: str | None = None
+    """The measure that decides; None for the one that fits the factor."""
     margin: float | None = None
     """The largest difference that does not matter, in (0, 1); None: B may only not be worse."""
     on_undecided: Literal["pass", "fail"] = FAIL
@@ -55,6 +53,11 @@ class Settings:
     """How p-values are adjusted over a family."""
 
     def __post_init__(self) -> None:
+        if self.metric is not None and self.metric not in METRICS:
+            raise UsageError(
+                f"metric = {self.metric!r}: expected one of {', '.join(METRICS)}"
+                f"{did_you_mean(self.metric, METRICS)}"
+            )
         margin = self.margin
         if margin is not None and not 0 < margin < 1:
             raise UsageError(
@@ -65,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two runs, or two arms of one run, show of each other."""
+    """What two runs, or two victims of one run, show of each other."""
 
     sides: tuple[Side, Side]
     """A and B."""
@@ -75,29 +78,31 @@ class Comparison:
     """What it is in A and in B; empty for `time`."""
     also: Mapping[str, Sequence[str]]
     """Libraries and settings that differ: [in A, in B]."""
-    primary: Primary
-    """The primary measure."""
+    metric: str
+    """The measure that decides."""
+    why: str
+    """Why it is this one."""
     settings: Settings
     """How they were compared."""
     rows: tuple[Row, ...]
-    """Every measure of every pair of arms, the primary ones first."""
+    """Every measure of every pair of arms, those that decide first."""
     notes: tuple[str, ...] = field(default=())
     """What a reader of the numbers has to know."""
 
     @property
-    def primary_rows(self) -> list[Row]:
+    def deciding_rows(self) -> list[Row]:
         """The rows that decide."""
-        return [row for row in self.rows if row.role == PRIMARY]
+        return [row for row in self.rows if row.decides]
 
     @property
     def verdict(self) -> str:
-        """The verdict of all primary rows together."""
-        return worst([row.verdict for row in self.primary_rows])
+        """The verdict of all deciding rows together."""
+        return worst([row.verdict for row in self.deciding_rows])
 
     @property
     def fails(self) -> bool:
-        """True if a primary row has a verdict to stop at: exit code 3."""
-        return any(self.row_fails(row) for row in self.primary_rows)
+        """True if a deciding row has a verdict to stop at: exit code 3."""
+        return any(self.row_fails(row) for row in self.deciding_rows)
 
     def row_fails(self, row: Row) -> bool:
         """Return True if a row's verdict is one to stop at."""
@@ -105,13 +110,12 @@ class Comparison:
 
     def families(self) -> list[dict[str, Any]]:
         """Return the families of tests, with their size."""
-        roles = dict.fromkeys(row.role for row in self.rows)
         found = []
-        for role in roles:
-            tested = [row.p is not None for row in self.rows if row.role == role]
+        for decides in dict.fromkeys(row.decides for row in self.rows):
+            tested = [row.p is not None for row in self.rows if row.decides == decides]
             found.append(
                 {
-                    "name": role,
+                    "name": "deciding" if decides else "others",
                     "size": sum(tested),
                     "without_pairs": len(tested) - sum(tested),
                     "adjust": self.settings.adjust,
@@ -129,7 +133,8 @@ class Comparison:
             "b": _described(self.sides[1]),
             "factor": {"name": self.factor, "what": [each.what for each in self.factors]},
             "also_differs": {key: list(values) for key, values in self.also.items()},
-            "primary": self.primary.as_json(),
+            "metric": self.metric,
+            "why": self.why,
             "margin": self.settings.margin,
             "on_undecided": self.settings.on_undecided,
             "families": self.families(),
@@ -157,8 +162,6 @@ def compare_sides(
     arms: Sequence[tuple[Arm, Arm]],
     settings: Settings,
     names: NameReader,
-    factor: str | None = None,
-    place: str = "",
 ) -> Comparison:
     """Compare matched arms of two sides.
 
@@ -166,18 +169,16 @@ def compare_sides(
         first: A.
         second: B.
         arms: the matched arms.
-        settings: margin and adjustment.
+        settings: measure, margin and adjustment.
         names: reads the names that trials asked.
-        factor: what is meant to differ; None for whatever does.
-        place: begins messages on what differs.
 
     Raises:
-        UsageError: more than one thing differs, or another one than is meant, or the two have no
-            item in common, or no trial that a measure counts, or every answer failed.
+        UsageError: more than one thing differs, or the two have no item in common, or no trial
+            that a measure counts, or every answer failed.
     """
-    first, second = at_first_edits(first, second, arms)
+    first, second = at_first_edits(first, second, arms, settings.metric)
     factors = {pair: factors_of(first.manifest, pair[0], second.manifest, pair[1]) for pair in arms}
-    name, found = one_factor(factors.values(), factor, place)
+    name, found = one_factor(factors.values())
     same = [pair for pair in arms if found and not factors[pair]]
     compared = [pair for pair in arms if pair not in same]
     ours, theirs = first.arms(), second.arms()
@@ -187,16 +188,23 @@ def compare_sides(
     changes = not found or any(each.changes_clean_answers for each in found)
     stored = stored_specs(first, second, compared)
     changes = changes and not stored
-    primary, notes = primary_of(first.manifest, second.manifest, changes_clean_answers=changes)
-    if stored and not primary.is_fixed:
-        primary = replace(primary, why=why_first(stored.values()))
+    metric = settings.metric or (ACCURACY_AFTER if changes else ASR)
+    if settings.metric is not None:
+        why = "as asked for"
+    elif stored:
+        why = why_first(stored.values())
+    else:
+        why = CONDITIONING if changes else _SAME_ITEMS
     rows: list[Row] = []
     for pair, found_pairs in pairs.items():
-        rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)
-    rows = _with_roles(rows, primary)
+        rows += _rows(first, second, pair, found_pairs, metric, changes, settings.margin)
+    for row in rows:
+        row.decides = row.metric == metric
+    if not any(row.decides for row in rows):
+        raise UsageError(f"--metric {metric}: the runs have no control in common to be net of")
     check_answered([pair for each in pairs.values() for pair in each], rows)
     for row in rows:
-        if row.role == PRIMARY and row.metric != ASR_NET:
+        if row.decides and row.metric != ASR_NET:
             row.names, row.names_reason = names.like_these(row, CONTRASTS[row.metric])
             row.names_verdict = _of_names(row)
     _settle(rows, settings)
@@ -208,11 +216,11 @@ def compare_sides(
         factor=name,
         factors=tuple(found),
         also=also_differs(first.manifest, second.manifest),
-        primary=primary,
+        metric=metric,
+        why=why,
         settings=settings,
-        rows=tuple(sorted(rows, key=lambda row: row.role != PRIMARY)),
+        rows=tuple(sorted(rows, key=lambda row: not row.decides)),
         notes=(
-            *notes,
             *stored_notes(first, second, compared),
             *_at_worst(rows),
             *incomplete_notes(first, second),
@@ -224,18 +232,14 @@ def compare_sides(
     )
 
 
-def one_factor(
-    found: Collection[Sequence[Factor]], wanted: str | None = None, place: str = ""
-) -> tuple[str, list[Factor]]:
+def one_factor(found: Collection[Sequence[Factor]]) -> tuple[str, list[Factor]]:
     """Return the name of the one factor, and what differs.
 
     Args:
         found: what differs, for each pair of arms.
-        wanted: the factor that is meant to differ; None for any.
-        place: begins messages.
 
     Raises:
-        UsageError: several things differ, or another than the wanted one.
+        UsageError: several things differ.
     """
     factors = list(dict.fromkeys(factor for each in found for factor in each))
     names = names_of(factors)
@@ -244,14 +248,10 @@ def one_factor(
     if len(names) > 1 or most > 1:
         told = "; ".join(f"{factor.name} ({factor.what})" for factor in factors)
         raise UsageError(
-            f"{place}A and B differ in more than one thing: {told}. A difference could come from "
+            f"A and B differ in more than one thing: {told}. A difference could come from "
             "any of them: compare what differs in exactly one"
         )
-    name = names[0] if names else TIME
-    if wanted is not None and wanted != name:
-        told = f"{name} ({factors[0].what})" if factors else "nothing"
-        raise UsageError(f"{place}factor = {wanted!r}, but A and B differ in {told}")
-    return name, factors
+    return names[0] if names else TIME, factors
 
 
 def _rows(
@@ -259,16 +259,16 @@ def _rows(
     second: Side,
     arms: tuple[Arm, Arm],
     pairs: Sequence[Pair],
-    primary: Primary,
+    metric: str,
     changes_clean_answers: bool,
     margin: float | None,
 ) -> Iterator[Row]:
     """Yield the rows of one pair of arms."""
     metrics = [ACCURACY_AFTER, ACCURACY, ASR] if changes_clean_answers else [ASR]
-    if primary.metric not in metrics and primary.metric != ASR_NET:
-        metrics.append(primary.metric)
-    for metric in metrics:
-        yield share_row(arms, pairs, CONTRASTS[metric], margin)
+    if metric not in metrics and metric != ASR_NET:
+        metrics.append(metric)
+    for each in metrics:
+        yield share_row(arms, pairs, CONTRASTS[each], margin)
     for control, (ours, theirs) in _controls(first, second, arms).items():
         netted = with_controls(pairs, by_key(ours), by_key(theirs))
         yield net_row(arms, [pair for pair in netted if is_netted(pair)], control, margin)
@@ -282,28 +282,10 @@ def _controls(
     return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
 
 
-def _with_roles(rows: Sequence[Row], primary: Primary) -> list[Row]:
-    """Give each row its role.
-
-    Raises:
-        UsageError: no row has the primary measure.
-    """
-    other = EXPLORATORY if primary.is_fixed else SECONDARY
-    for row in rows:
-        is_primary = row.metric == primary.metric and row.control == primary.control
-        row.role = PRIMARY if is_primary else other
-    if not any(row.role == PRIMARY for row in rows):
-        raise UsageError(
-            f"[experiment] primary fixes {primary.metric} with control = {primary.control!r}, but "
-            "not both runs have that control arm"
-        )
-    return list(rows)
-
-
 def _settle(rows: Sequence[Row], settings: Settings) -> None:
     """Adjust the p-values of each family, and give each row its verdict."""
-    for role in dict.fromkeys(row.role for row in rows):
-        family = [row for row in rows if row.role == role and row.p is not None]
+    for decides in (True, False):
+        family = [row for row in rows if row.decides == decides and row.p is not None]
         adjusted = _ADJUST[settings.adjust]([row.p for row in family if row.p is not None])
         for row, p in zip(family, adjusted, strict=True):
             row.p_adjusted = p
@@ -328,18 +310,18 @@ def _leave_open(rows: Sequence[Row], why: str | None) -> None:
 
 
 def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
-    worst_of = max((row.n_worst for row in rows if row.role == PRIMARY), default=0)
-    lost = max((row.n_lost for row in rows if row.role == PRIMARY), default=0)
+    worst_of = max((row.n_worst for row in rows if row.decides), default=0)
+    lost = max((row.n_lost for row in rows if row.decides), default=0)
     if worst_of:
         trials = plural(worst_of, "trial")
         yield (
-            f"an unreadable or failed answer counts against the victim in {trials} of the primary "
+            f"an unreadable or failed answer counts against the victim in {trials} of the deciding "
             "rows, so shares differ from those of summary"
         )
     if lost:
         pairs = plural(lost, "pair")
         yield (
-            f"a failed call leaves {pairs} of the primary rows open: a verdict holds only if it "
+            f"a failed call leaves {pairs} of the deciding rows open: a verdict holds only if it "
             "holds with these counted for A, and for B"
         )
 

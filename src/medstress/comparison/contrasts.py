@@ -20,9 +20,9 @@ _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
 CONDITIONING = (
     "loss is counted on items that both answer right before the attack, and a victim that knows "
     "more is right on harder ones: so a victim that is better on all items may lose more of these, "
-    "and only accuracy after the attack, on all items, is primary"
+    "and only accuracy after the attack, on all items, decides"
 )
-"""Why loss is secondary where the factor changes clean answers."""
+"""Why loss does not decide where the factor changes clean answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

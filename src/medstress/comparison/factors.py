@@ -17,22 +17,11 @@ ATTACK, NAMES, ROLE = "attack", "names", "role"
 TIME, TRAINING, VERSION, VICTIM = "time", "training", "version", "victim"
 OF_ATTACKS = frozenset({ATTACK, NAMES, ROLE})
 """Factors that leave clean answers as they are."""
-OF_VICTIMS = frozenset(
-    {
-        *(TRAINING, VERSION, VICTIM, "answer_by", "prompt", "shots", "wrap"),
-        *("decoding", "parser", "reasoning_tokens", "text_score"),
-    }
-)
-"""Factors that are part of a victim."""
-FACTORS = (ATTACK, NAMES, ROLE, *sorted(OF_VICTIMS))
-"""All factors but `time`, which is that nothing differs."""
 
 _MEDSTRESS = "medstress"
 _READ_BY = {"generate": {"parser", "decoding"}, "choice": {"parser"}, "text": {"text_score"}}
 """Way of answering -> the keys of a task that it reads; the others do not matter there."""
 _OF_SOME_WAYS = frozenset().union(*_READ_BY.values())
-_RULES = frozenset({"ties", "reading"})
-"""Keys of a task that follow from the version of medstress that began the folder."""
 _SHOWN = 4
 
 
@@ -41,7 +30,7 @@ class Factor:
     """One thing that differs."""
 
     name: str
-    """One of `FACTORS`, or `time`."""
+    """What it is called, such as `attack`, `names`, `victim` or `prompt`."""
     what: str
     """What it is in A and in B, for people."""
 
@@ -61,7 +50,7 @@ def factors_of(first: Manifest, ours: Arm, second: Manifest, theirs: Arm) -> lis
         *attack,
         *_groups(first, ours.group, second, theirs.group, other_attack=bool(attack) or replays),
         *_roles(first, second, other_attack=bool(attack) or replays),
-        *_version(first, second, _rules(_task_on(first, ours), _task_on(second, theirs))),
+        *_version(first, second),
     ]
     return list(dict.fromkeys(found))
 
@@ -86,19 +75,11 @@ def _without(versions: Manifest) -> Manifest:
     return {key: value for key, value in versions.items() if key != _MEDSTRESS}
 
 
-def _version(first: Manifest, second: Manifest, rules: Sequence[str]) -> Iterator[Factor]:
-    """Compare the versions of medstress; rules that follow from them are no second factor."""
+def _version(first: Manifest, second: Manifest) -> Iterator[Factor]:
+    """Compare the versions of medstress."""
     ours, theirs = (each["versions"].get(_MEDSTRESS) for each in (first, second))
-    other = [f"medstress {ours} in A, {theirs} in B"] if ours != theirs else []
-    read = [f"rules of an earlier medstress: {', '.join(rules)}"] if rules else []
-    if other or read:
-        yield Factor(name=VERSION, what="; ".join((*other, *read)))
-
-
-def _rules(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    ours, theirs = _unwrapped(first["task"])[0], _unwrapped(second["task"])[0]
-    changed = _differing(ours, theirs).items()
-    return [f"{key} {a}, {b}" for key, (a, b) in changed if key in _RULES]
+    if ours != theirs:
+        yield Factor(name=VERSION, what=f"medstress {ours} in A, {theirs} in B")
 
 
 def _models(first: Manifest, ours: str, second: Manifest, theirs: str) -> Iterator[Factor]:
@@ -172,7 +153,7 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Fact
     for key, (a, b) in _differing(ours, theirs).items():
         if key == "template":
             yield Factor(name="prompt", what=_prompts(first, second))
-        elif key not in {"answer_by", *_RULES} and not _is_unread(key, ways):
+        elif key != "answer_by" and not _is_unread(key, ways):
             yield Factor(name=key, what=f"{a} in A, {b} in B")
 
 

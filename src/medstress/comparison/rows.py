@@ -24,9 +24,6 @@ from medstress.stats.verdicts import (
     judge,
 )
 
-PRIMARY, SECONDARY, EXPLORATORY = "primary", "secondary", "exploratory"
-"""What a row is for."""
-
 
 @dataclass(slots=True, kw_only=True)
 class Row:
@@ -40,8 +37,6 @@ class Row:
     """The measure, as in `summary --json`."""
     control: str | None
     """The control that `asr_net` is net of."""
-    role: str
-    """`primary`, `secondary` or `exploratory`."""
     label: str
     """What sentences call the measure."""
     n_items: int
@@ -70,9 +65,11 @@ class Row:
     difference."""
     claims: Sequence[frozenset[str]]
     """What holds as read, and with every failed answer settled for A and for B."""
+    decides: bool = False
+    """Whether the verdict of the comparison rests on it."""
     names: Estimate | None = None
     """The difference for names like these: items and names both taken to be drawn."""
-    names_reason: str | None = "only the primary row has one"
+    names_reason: str | None = "only a row that decides has one"
     """Why there is none."""
     names_verdict: str | None = None
     """What that interval says of B: `better`, `worse` or `undecided`."""
@@ -101,7 +98,7 @@ class Row:
             "b": self.b.as_json(),
             "metric": self.metric,
             "control": self.control,
-            "role": self.role,
+            "decides": self.decides,
             "verdict": self.verdict,
             "sentence": self.sentence,
             "n_items": self.n_items,
@@ -158,7 +155,6 @@ def share_row(
         b=arms[1],
         metric=contrast.metric,
         control=None,
-        role=SECONDARY,
         label=contrast.label,
         n_items=len({pair.a.item_id for pair in kept}),
         n_worst=contrast.n_worst(kept),
@@ -195,7 +191,6 @@ def net_row(
         b=arms[1],
         metric=ASR_NET,
         control=control,
-        role=SECONDARY,
         label=f"ASR net of {control} on items right in both",
         n_items=len({pair.a.item_id for pair in pairs}),
         n_worst=CONTRASTS["asr"].n_worst(pairs),

@@ -17,10 +17,10 @@ from medstress.stats.verdicts import UNDECIDED
 
 
 def comparison_table(found: Comparison) -> Table:
-    """Return all rows, the primary ones first."""
+    """Return all rows, those that decide first."""
     rows = [
         as_row(
-            row.role,
+            "yes" if row.decides else "",
             row.label,
             *_place(row),
             Cell(value=row.values[0]),
@@ -29,7 +29,7 @@ def comparison_table(found: Comparison) -> Table:
             "–" if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}",
             row.p_adjusted,
             row.verdict,
-            rule_above=i > 0 and row.role != found.rows[i - 1].role,
+            rule_above=i > 0 and row.decides != found.rows[i - 1].decides,
         )
         for i, row in enumerate(found.rows)
     ]
@@ -37,7 +37,7 @@ def comparison_table(found: Comparison) -> Table:
         name="comparison",
         caption="B against A, on the same items and seeds",
         columns=(
-            *columns(Format.TEXT, "Row", "Measure", "Data set", "Group", "Victim", "Attack"),
+            *columns(Format.TEXT, "Decides", "Measure", "Data set", "Group", "Victim", "Attack"),
             *columns(Format.SCORE, "A", "B", "B minus A"),
             Column(heading="Only A / only B"),
             Column(heading="p, adjusted", format=Format.PROBABILITY),
@@ -58,9 +58,9 @@ def _both(a: str, b: str) -> str:
 
 
 def lines_of(found: Comparison) -> Iterator[str]:
-    """Yield the comparison in sentences: verdict, factor, primary rows, families, notes."""
+    """Yield the comparison in sentences: verdict, factor, deciding rows, families, notes."""
     yield f"verdict: {found.verdict}"
-    for row in found.primary_rows:
+    for row in found.deciding_rows:
         yield row.sentence
         yield _like_these(row)
     told = f" ({'; '.join(each.what for each in found.factors)})" if found.factors else ""
@@ -69,7 +69,7 @@ def lines_of(found: Comparison) -> Iterator[str]:
     if found.also:
         shown = (f"{key} {a}, {b}" for key, (a, b) in found.also.items())
         yield f"also different in A, B (no factor): {'; '.join(shown)}"
-    yield f"primary: {_primary(found)}; {found.primary.why}"
+    yield f"decides: {found.deciding_rows[0].label}; {found.why}"
     for family in found.families():
         tests = plural(family["size"], "test")
         untested = family["without_pairs"]
@@ -78,10 +78,6 @@ def lines_of(found: Comparison) -> Iterator[str]:
         )
         yield f"family {family['name']}: {tests}, {ADJUSTMENTS[family['adjust']]}{beside}"
     yield from found.notes
-
-
-def _primary(found: Comparison) -> str:
-    return found.primary_rows[0].label
 
 
 def _like_these(row: Row) -> str:
@@ -148,5 +144,5 @@ def cases_of(found: Comparison) -> list[Case]:
             outcome=_outcome(found, row),
             message=row.sentence,
         )
-        for row in found.primary_rows
+        for row in found.deciding_rows
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medstress.comparison.contrasts import ASR_NET
 from medstress.comparison.factors import NAMES, OF_ATTACKS
-from medstress.comparison.rows import PRIMARY, Row
+from medstress.comparison.rows import Row
 from medstress.comparison.verdicts import LEVEL, NOTHING
 from medstress.results.formats import decimal, plural, probability
 from medstress.stats.estimates import Estimate
@@ -24,7 +24,7 @@ def sentence_of(row: Row, factor: str, margin: float | None) -> str:
     if row.verdict == NOTHING:
         return f"nothing to compare: no pair has {row.label}"
     told = _shown(row, factor, margin)
-    if factor == NAMES and row.metric != ASR_NET and row.role == PRIMARY:
+    if factor == NAMES and row.metric != ASR_NET and row.decides:
         told += _of_lists(row)
     a, b = (decimal(each.value) for each in row.values)
     difference = f"difference {_with_interval(row.difference)}{_p(row)}"

@@ -56,12 +56,6 @@ class Generate:
     options: tuple[str, ...] = field(default=(), compare=False)
     """Texts of the options among which a reader looks for the answer: a back end may stop once
     `option_letters.is_decided`. Not part of the call, because a longer text reads the same."""
-    is_read_whole: bool = field(default=False, compare=False)
-    """True if the reader needs the text beyond the point where the first edition's parsers stopped.
-    Part of the cache key, so that no short answer comes from an older cache."""
-    wants_end: bool = field(default=False, compare=False)
-    """True if the reader must know whether the text was truncated. Part of the cache key, so that
-    no answer comes from a cache that predates `Generated.finish_reason`."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -361,9 +355,7 @@ class Request:
 
     def key(self, model: ModelIdentity) -> bytes:
         """Return the cache key, 16 bytes, of model, call and repetition."""
-        whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
-        ends = ["ends"] if getattr(self.call, "wants_end", False) else []
-        return digest([model.hash, self.call.canonical(), self.sample, *whole, *ends])
+        return digest([model.hash, self.call.canonical(), self.sample])
 
 
 def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:

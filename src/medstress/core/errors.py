@@ -16,6 +16,10 @@ _NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(s
 _INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 
+FIRST_COMMAND = "medstress run --data FILE --model NAME --dry-run"
+"""What to type where there is no experiment file yet: it prints one."""
+
+
 class MedstressError(Exception):
     """Base of all errors raised on purpose.
 
@@ -31,8 +35,8 @@ class MedstressError(Exception):
     def with_command(self, command: str) -> Self:
         """Return the error with the next command to type, unless it has one.
 
-        >>> UsageError("no data").with_command("medstress init").command
-        'medstress init'
+        >>> UsageError("no data").with_command("medstress doctor").command
+        'medstress doctor'
         """
         self.command = self.command or command
         return self
@@ -147,17 +151,14 @@ def missing_extra(what: str, extra: str) -> UsageError:
     return UsageError(f"{what} is not installed; install it with: {command}").with_command(command)
 
 
-def install_command(extra: str = "", *, elsewhere: bool = False) -> str:
+def install_command(extra: str = "") -> str:
     """Return the command that installs medstress with an extra, or completes what is installed.
 
-    pip knows an installed medstress by its name. Where it does not, from a folder of sources or in
-    another environment, it would ask an index for the name, so the command names the sources.
-
-    >>> install_command("inspect", elsewhere=True)
-    "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[inspect]'"
+    pip knows an installed medstress by its name. Where it does not, in a folder of sources, it
+    would ask an index for the name, so the command names the sources.
     """
     try:
-        known = not elsewhere and bool(version("medstress"))
+        known = bool(version("medstress"))
     except PackageNotFoundError:
         known = False
     target = "medstress" if known else "PATH_OF_WHEEL_OR_CHECKOUT"

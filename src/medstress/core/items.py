@@ -169,8 +169,7 @@ class Question:
         """Content hash over everything that can reach a prompt or a judgement."""
         mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
         texts = [self.context, self.stem, self.options, self.key, mentions]
-        # Questions without a passage keep the hashes that folders of earlier versions hold.
-        return content_hash([*texts, self.passage] if self.passage else texts)
+        return content_hash([*texts, self.passage])
 
 
 def check_question(item: Question) -> None:
@@ -222,8 +221,6 @@ def _check_mention(item: Question, mention: Mention) -> None:
 
 def check_words(item: Question) -> None:
     """Check that no mention begins or ends inside a word: replacing it would leave a rest.
-
-    This is not part of the contract, because folders of the first edition hold such items.
 
     Raises:
         DataError: a mention cuts a word; the message names the item, the mention and the word.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -40,10 +39,6 @@ ATTACKS = {
         "a language model edits the item until the victim errs (Ness et al.)",
     ),
 }
-ATTACKS["textattack"] = Entry(
-    "medstress.attacks.textattack.attack:TextAttack",
-    "a recipe of TextAttack that needs no download; extra: textattack",
-)
 _PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
@@ -301,34 +296,29 @@ def complaint(error: BaseException) -> str | None:
     return f"{place.plug_in}: {place.file}, line {place.line} raised {_described(error)}"
 
 
-def fault_of(made: Any, base: type, traits: type, renamed: Mapping[str, str]) -> str | None:
+def fault_of(made: Any, base: type, traits: type) -> str | None:
     """Say why an object is not an attack or a back end, as far as its class shows.
 
     Args:
         made: an attack or a back end.
         base: what its class has to inherit.
         traits: the class of its `traits`.
-        renamed: attribute of earlier versions -> field of the traits, if its name changed; all
-            other fields were attributes of the same name.
 
     Returns:
         The end of a sentence whose subject is the object; None if nothing is wrong. An attribute
         with the name of a field, such as a parameter, must equal that field.
     """
     declared = getattr(made, "traits", None)
-    names = [each.name for each in fields(traits) if each.name not in renamed.values()]
-    former = dict(zip(names, names, strict=True)) | dict(renamed)
     moved = [
-        (name, field)
-        for name, field in former.items()
-        if hasattr(made, name)
-        and (name != field or getattr(made, name) != getattr(declared, field, ...))
+        each.name
+        for each in fields(traits)
+        if hasattr(made, each.name)
+        and getattr(made, each.name) != getattr(declared, each.name, ...)
     ]
     if moved:
-        sets = ", ".join(name for name, _ in moved)
-        given = ", ".join(f"{field}={getattr(made, name)!r}" for name, field in moved)
+        given = ", ".join(f"{name}={getattr(made, name)!r}" for name in moved)
         return (
-            f"sets {sets}, which medstress reads from its traits alone: write "
+            f"sets {', '.join(moved)}, which medstress reads from its traits alone: write "
             f"traits = {traits.__name__}({given}{'' if declared is None else ', ...'})"
         )
     if not isinstance(made, base):
@@ -353,7 +343,7 @@ def open_backend(name: str, options: Any) -> Backend:
 
 def backend_fault(made: Any) -> str | None:
     """Say why an object is not a back end, or None; see `fault_of`."""
-    return fault_of(made, Backend, BackendTraits, {"kinds": "calls"})
+    return fault_of(made, Backend, BackendTraits)
 
 
 def _described(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from medstress.core.calls import Prompt
 from medstress.core.outcomes import Verdict
 
 NOT_SHOWN = "prompt not shown"
-"""Replaces a prompt whose template would have to be executed: in folders of the first edition."""
+"""Replaces a prompt whose template would have to be executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,7 @@ class TrialRow:
     n_probes: int = 0
     """Of the queries asked, probes: they rank spans, change no name and are never a success."""
     n_unchanged: int | None = None
-    """Of the queries asked, those that put the original name in again, and so changed nothing.
-    None in folders of the first edition, as for `n_ties`."""
+    """Of the queries asked, those that put the original name in again, and so changed nothing."""
     n_ties: int | None = None
     """Answers, the clean item's included, in which two options or more shared the highest score; a
     hash of item and letter broke the tie."""

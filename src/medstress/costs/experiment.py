@@ -41,14 +41,13 @@ class _Counts:
     transfer: int = 0
     universality: int = 0
     tests: int = 0
-    slopes: int = 0
     attempts: float = 0.0
     """Expected queries of attacks that ask in conversations, each of which asks the roles."""
 
     @property
     def total(self) -> int:
         asked = self.baseline + self.perturbed + self.checks + self.controls
-        return asked + self.transfer + self.universality + self.tests + self.slopes
+        return asked + self.transfer + self.universality + self.tests
 
 
 @dataclass(slots=True)
@@ -115,10 +114,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         shown = {"transfer": counts.transfer, "universality": counts.universality}
         yield _counts("[analysis]: ", shown)
     if prepared.experiment.test is not None:
-        shown = {"controls and samples": counts.tests}
-        if prepared.experiment.test.faithfulness_slope:
-            shown["faithfulness slope"] = counts.slopes
-        yield _counts("[test]: ", shown)
+        yield _counts("[test]: ", {"controls and samples": counts.tests})
         yield tests_remark(prepared)
     tokens = {
         victim.label: _tokens(victim, by_item, usual)
@@ -216,14 +212,13 @@ def _count(
                 counts.checks += checks
                 counts.transfer += transferred
                 counts.universality += universal
-                tests, slopes = most_tested(part.attack, prepared.experiment.test)
+                tests = most_tested(part.attack, prepared.experiment.test)
                 counts.tests += seeds * tests
-                counts.slopes += seeds * slopes
-                more = seeds * (n + tests + slopes) + checks + transferred + universal
+                more = seeds * (n + tests) + checks + transferred + universal
                 of_item.edited[growth] = of_item.edited.get(growth, 0) + more
                 trial = expected_trial(traits, n, usual)
                 counts.attempts += seeds * trial.queries if traits.in_turns else 0
-                after = seeds * (tests + slopes) + checks + transferred
+                after = seeds * tests + checks + transferred
                 of_item.about += seeds * trial.queries + trial.successes * after
                 of_item.about += usual.accuracy * universal
         counts.baseline += sum(each.clean for each in by_item.values())

@@ -28,22 +28,15 @@ READ_BY_ROLE, WRITTEN_BY_ROLE = 1_200, 150
 """Usual tokens that a call to a role reads (rules, question, conversation) and writes (JSON)."""
 
 
-def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, int]:
-    """Return the most conversations of one trial: for its test, and for the faithfulness slope.
-
-    The bound assumes a success at the last attempt, with one insertion for each allowed word.
-    """
-    if table is None or not isinstance(attack, MedFuzz):
-        return 0, 0
-    tests = 0
-    if table.significance:
-        tests = _bound(attack, table).n_conversations
-    slopes = (attack.max_words + 1) * table.slope_samples if table.faithfulness_slope else 0
-    return tests, slopes
+def most_tested(attack: Attack, table: SignificanceTable | None) -> int:
+    """Return the most conversations that the test of one trial takes; it assumes a success."""
+    if table is None or not table.significance or not isinstance(attack, MedFuzz):
+        return 0
+    return _bound(attack, table).n_conversations
 
 
 def _bound(attack: MedFuzz, table: SignificanceTable, *, votes: int = 0) -> Bound:
-    return bound_of(attack.attempts, attack.attempts, settings_of(table), votes=votes)
+    return bound_of(attack.attempts, settings_of(table), votes=votes)
 
 
 def tests_remark(prepared: Prepared) -> str:
@@ -55,7 +48,7 @@ def tests_remark(prepared: Prepared) -> str:
     tested = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
     if table.significance and tested:
         costs = [
-            settings.cost(attack.attempts, attack.attempts, statistic)
+            settings.cost(attack.attempts, statistic)
             for attack in tested
             for statistic in Statistic
         ]
@@ -178,8 +171,8 @@ def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
         return
     for part in prepared.attacks:
         if isinstance(part.attack, MedFuzz):
-            judged = table.panel and part.attack.has_panel
-            yield part.label, _bound(part.attack, table, votes=votes if judged else 0)
+            judged = votes if part.attack.has_panel else 0
+            yield part.label, _bound(part.attack, table, votes=judged)
 
 
 def _role(
@@ -211,5 +204,3 @@ def _mentions(prepared: Prepared) -> Iterator[str]:
             f"faithfulness: {n_judges * votes_each(n_judges)} more votes of judges for each "
             "insertion that a victim saw, and for each of up to 5 sentences of a vignette"
         )
-    if table.faithfulness_slope:
-        yield (f"faithfulness slope: {table.slope_samples} more votes of judges for each insertion")

@@ -19,7 +19,7 @@ ACCURACY = 0.5
 DISCORDANCE = LEAST_DISCORDANCE
 """Share of items on which two arms are assumed to differ."""
 DIFFERENCE, MARGIN = 0.05, 0.02
-"""The difference and the margin that lines speak of; `[compare] margin` wins."""
+"""The difference and the margin that lines speak of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +40,15 @@ def power_lines(prepared: Prepared, folder: Path | None = None) -> Iterator[str]
         prepared: the experiment; its victims need not be open.
         folder: folder of the run; the accuracy of the run it holds is planned with.
     """
-    table = prepared.experiment.compare
-    margin = table.margin if table is not None and table.margin is not None else MARGIN
-    given = None if table is None else table.accuracy
-    measured = {} if given is not None or folder is None else _measured(folder)
+    measured = {} if folder is None else _measured(folder)
     for place, n in _planned(prepared).items():
         known = _Known(value=ACCURACY, source="assumed")
-        if given is not None:
-            known = _Known(value=given, source="[compare] accuracy")
-        elif place in measured:
+        if place in measured:
             known = _Known(value=measured[place], source=f"of the run in {folder}")
-        yield _line(place, n, known, margin)
+        yield _line(place, n, known)
 
 
-def _line(place: tuple[str, str], n: int, known: _Known, margin: float) -> str:
+def _line(place: tuple[str, str], n: int, known: _Known) -> str:
     n_eligible = round(n * known.value)
     found = detectable(n_eligible, DISCORDANCE)
     shown = "no difference is" if found is None else f"a difference of {decimal(found)} is"
@@ -64,8 +59,8 @@ def _line(place: tuple[str, str], n: int, known: _Known, margin: float) -> str:
         f"({known.source}) = {n_eligible:,} eligible: {shown} found with 80 % power "
         f"({whole} in accuracy after the attack, which counts all {n:,}); "
         f"{decimal(DIFFERENCE, 2)} needs {_needs(needed(DIFFERENCE, DISCORDANCE), known)}; "
-        f"equivalence within {decimal(margin, 2)} needs "
-        f"{_needs(needed_equivalent(margin, DISCORDANCE), known)} "
+        f"equivalence within {decimal(MARGIN, 2)} needs "
+        f"{_needs(needed_equivalent(MARGIN, DISCORDANCE), known)} "
         f"(discordance {decimal(DISCORDANCE, 2)} assumed, each item once)"
     )
 

@@ -68,9 +68,7 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     for each in run_folders(folder):
         if (earlier := earlier_answers(each, own, task)) is not None:
             return _measured(earlier, prepared, each)
-    compare = prepared.experiment.compare
-    given = None if compare is None else compare.accuracy
-    return Usual() if given is None else Usual(accuracy=given, source="[compare] accuracy")
+    return Usual()
 
 
 def _measured(earlier: EarlierAnswers, prepared: Prepared, folder: Path) -> Usual:

@@ -60,9 +60,8 @@ class Batch:
 class BackendQueue:
     """Queue and worker threads of one back end."""
 
-    def __init__(self, backend: Backend, *, in_order: bool = False) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._in_order = in_order
         self.pending: dict[bytes, QueuedCall] = {}
         self.in_flight: dict[Future[list[Reply]], Batch] = {}
         self._failures_in_a_row = 0
@@ -103,10 +102,8 @@ class BackendQueue:
     def next_is_alone(self) -> bool:
         """True if the next batch is a single isolated group, because the rest cannot fill one.
 
-        If the rest can, isolated groups wait, unless trials are to end in the order of the plan.
+        If the rest can, isolated groups wait.
         """
-        if self._in_order and self._alone and self._waiting:
-            return self._alone[0][0] < self._waiting[0][0]
         n_waiting = 0
         for _, _, group in self._waiting if self._alone else ():
             n_waiting += len(group.entries)

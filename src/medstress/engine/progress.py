@@ -29,9 +29,6 @@ class Limits:
     """End of the run's time, on the monotonic clock."""
     trial_seconds: float | None = None
     """Time for one trial, from its first call."""
-    in_order: bool = False
-    """Whether trials end about in the order of the plan, since what the first say may stop the run;
-    else checks of successes wait for trials that come later."""
     drain_seconds: float = DRAIN_SECONDS
     """Time to wait for calls in flight once a time limit or an interrupt stops the run."""
     n_queries: int = 0

@@ -24,7 +24,6 @@ class Purpose(StrEnum):
     UNIVERSALITY = "universality"
     TEST = "test"
     JUDGE = "judge"
-    SLOPE = "slope"
     EXPLAIN = "explain"
 
 

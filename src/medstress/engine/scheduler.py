@@ -280,7 +280,7 @@ class Scheduler:
             raise UsageError(f"the attack asks the role {role!r}: add a [role.{role}] table")
         queue = self._queues.get(id(backend))
         if queue is None:
-            queue = BackendQueue(backend, in_order=self._limits.in_order)
+            queue = BackendQueue(backend)
             self._queues[id(backend)] = queue
         return queue
 

@@ -57,7 +57,7 @@ class Study:
     """A study of one item with one victim."""
 
     purpose: Purpose
-    """`test`, `judge` or `slope`."""
+    """`test` or `judge`."""
     dataset: str
     """Label of the data set."""
     group: str

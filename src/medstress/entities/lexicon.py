@@ -21,20 +21,18 @@ from medstress.entities.vocabularies import load_vocabulary
 ONE_IN = 2280
 """A word that is in no entity or vocabulary counts if at least one in this many sentences has it;
 a share, so that the strength of noise does not depend on the size of the corpus. Fitted by
-`scripts/fit_noise_lexicon.py`: two of the 4,560 sentences of the train split of BC5CDR-chemical,
+`data/build/fit_noise_lexicon.py`: two of the 4,560 sentences of the train split of BC5CDR-chemical,
 where swap noise then changes the share of O tokens nearest to the published 31 %."""
-FIRST_EDITION_SENTENCES = 2
-"""Sentences such a word had to be in, whatever the corpus, for run folders of the first edition."""
 
 
 def noise_lexicon(
-    sentences: Iterable[tuple[Sequence[str], Sequence[str]]], n_sentences: int | None = None
+    sentences: Iterable[tuple[Sequence[str], Sequence[str]]], one_in: float = ONE_IN
 ) -> frozenset[str]:
     """Return the lexicon of a corpus, in lower case.
 
     Args:
         sentences: (tokens, IOB2 labels) of the whole corpus.
-        n_sentences: sentences a word of no entity or vocabulary must be in; None: by `ONE_IN`.
+        one_in: a word of no entity or vocabulary must be in at least one of so many sentences.
     """
     counts: Counter[str] = Counter()
     gold: set[str] = set()
@@ -44,8 +42,7 @@ def noise_lexicon(
         lowered = [token.lower() for token in tokens]
         counts.update(set(lowered))
         gold.update(token for token, label in zip(lowered, labels, strict=True) if label != OUTSIDE)
-    enough = n / ONE_IN if n_sentences is None else n_sentences
-    frequent = (word for word, count in counts.items() if count >= enough)
+    frequent = (word for word, count in counts.items() if count >= n / one_in)
     known = gold.union(vocabulary_words(), frequent) - stop_words()
     return frozenset(word for word in known if any(map(str.isalpha, word)))
 

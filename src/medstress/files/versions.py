@@ -15,7 +15,6 @@ LIBRARIES = (
     "jinja2",
     "torch",
     "transformers",
-    "textattack",
 )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from medstress.experiment.plan.plan import Prepared
 from medstress.fleet.order import ATTACK, REPORT, TUNING, Order
-from medstress.running.comparing import check_arms
 from medstress.running.prepare import Watcher, prepare
 from medstress.training.plan import TrainingPlan, plan_training
 from medstress.tuning.plan import TuningPlan
@@ -43,10 +42,7 @@ def phase_of(order: Order, watcher: Watcher) -> Phase:
             return tuning_phase(order, tuning_of(order, watcher))
         case "attack":
             return attack_phase(order, training_of(order, watcher))
-    prepared = prepare(
-        order.source, limit=order.limit, overrides=order.overrides, watcher=watcher, formats=True
-    )
-    check_arms(prepared)
+    prepared = prepare(order.source, limit=order.limit, overrides=order.overrides, watcher=watcher)
     return Phase(whole=prepared, part=lambda: prepared)
 
 

@@ -88,7 +88,7 @@ def run_on_workers(
     order = order_of(experiment, fleet, limit, overrides)
     phase = phase_of(order, watcher)
     prepared = phase.part()
-    check_can_be_cut(prepared, watcher, "--ray")
+    check_can_be_cut(prepared, "--ray")
     folder = run_folder(prepared, out)
     return Spreading(fleet, order, phase, folder, shards_of(folder), watcher).go()
 

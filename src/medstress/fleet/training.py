@@ -21,7 +21,7 @@ from medstress.fleet.phases import attack_phase, training_of
 from medstress.fleet.run import Spread, Spreading, check_begun_here, order_of
 from medstress.fleet.training_work import training_digests
 from medstress.running.prepare import Watcher
-from medstress.running.run import announce_left, run_folder
+from medstress.running.run import run_folder
 from medstress.store.database import translated
 from medstress.training.learner import Start, find_start
 from medstress.training.plan import ModelPlan, TrainingPlan
@@ -66,7 +66,6 @@ def train_on_workers(
     watcher = watcher or Watcher()
     order = order_of(experiment, fleet, limit, overrides)
     plan = training_of(order, watcher)
-    announce_left(plan.prepared, watcher)
     folder = run_folder(plan.prepared, out, suffix="-trained")
     # Nothing is trained here, so the workers' device need not be here.
     start = find_start(plan.table.model, "cpu", plan.prepared.base)

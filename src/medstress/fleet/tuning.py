@@ -14,7 +14,7 @@ from medstress.fleet.order import REPORT, TUNING
 from medstress.fleet.phases import Phase, tuning_of
 from medstress.fleet.run import Spread, Spreading, order_of
 from medstress.running.prepare import Watcher
-from medstress.running.run import announce_left, run_folder
+from medstress.running.run import run_folder
 from medstress.tuning.tune import (
     SPLIT_FOLDER,
     TunedFolders,
@@ -59,7 +59,6 @@ def tune_on_workers(
     watcher = watcher or Watcher()
     order = replace(order_of(experiment, fleet, limit, overrides), phase={"name": TUNING})
     plan = tuning_of(order, watcher)
-    announce_left(plan.prepared, watcher)
     folder = run_folder(plan.prepared, out, suffix="-tuned")
     check_folder(plan, folder)
     split, shards = split_folder(plan, folder), shards_of(folder)

@@ -12,7 +12,6 @@ from medstress.kinds.kind import VictimRequest
 from medstress.kinds.victim_keys import VictimKeys
 from medstress.kinds.victim_prompts import SHIPPED, prompt_for
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.wrapping import wrapped
@@ -70,7 +69,7 @@ def task_of(
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)
-    parser = table.parser or DEFAULT_PARSER
+    parser = table.parser
     is_function = "choose" in kinds and "score" not in kinds
     if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:

@@ -25,7 +25,7 @@ class VictimKeys(Protocol):
         """A prompt, or a table of them by data set."""
 
     @property
-    def parser(self) -> str | None:
+    def parser(self) -> str:
         """How an answer is read from text."""
 
     @property

@@ -1,7 +1,7 @@
 """Linear layers that multiply with oneDNN where torch's default, MKL, is slow.
 
 MKL is fastest on Intel's processors. On an AMD EPYC with AVX-512 a language model in float32 read
-1.6 to 2 times as fast with oneDNN, which torch also ships (benchmarks/layers.py).
+1.6 to 2 times as fast with oneDNN, which torch also ships (docs/performance.md).
 """
 
 from __future__ import annotations

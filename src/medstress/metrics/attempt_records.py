@@ -44,8 +44,3 @@ def pick_attempt(row: TrialRow) -> int | None:
         return None
     found = (entry["attempt"] for entry in entries(row) if entry.get("query") == pick)
     return next(found, row.first_success_attempt if pick == row.first_success else None)
-
-
-def attempts_used(row: TrialRow) -> int:
-    """Return how many attempts a success took."""
-    return pick_attempt(row) or 1

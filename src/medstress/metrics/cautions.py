@@ -36,14 +36,9 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
 
     Args:
         trials: all trials of the run so far.
-        experiment: the `experiment` object of the summary; `complete` and `decided` are read.
+        experiment: the `experiment` object of the summary; `complete` is read.
     """
-    if experiment.get("decided"):
-        found = [
-            "The run stopped once its criteria were decided. The intervals of its rows assume a "
-            "planned end and are too narrow; those that judge the criteria allow for the stop."
-        ]
-    elif experiment.get("complete") is False:
+    if experiment.get("complete") is False:
         found = [
             f"The run is not complete: the trials that have ended, {len(trials)} so far, are not a "
             "random part of it, so that any rate may be too low or too high."

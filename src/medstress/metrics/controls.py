@@ -57,7 +57,7 @@ def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int)
         "control": rate((unit, second) for unit, _, second in pairs).as_json(),
         "control_bounds": asr_bounds(control, budget),
         "asr_net": net.as_json(),
-        "asr_net_bounds": _net_bounds(attack, control, budget),
+        "asr_net_bounds": net_bounds(attack, control, budget),
         "loss_bounds": loss_bounds(ours, net),
         "control_table": _table(pairs),
         "control_open": [
@@ -86,12 +86,14 @@ def loss_bounds(asr: Estimate, net: Estimate) -> list[float | None]:
     return [max(0.0, net.low), asr.high]
 
 
-def _net_bounds(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> Bounds:
+def net_bounds(
+    attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int, level: float = 0.95
+) -> Bounds:
     """Return the ends of a - c with open answers for the control, and for the attack."""
     surely = partial(certainly_lost, budget=budget)
     maybe = partial(possibly_lost, budget=budget)
-    least = unite(pair_trials(attack, control, surely, maybe, may_be_eligible))
-    most = unite(pair_trials(attack, control, maybe, surely, may_be_eligible))
+    least = unite(pair_trials(attack, control, surely, maybe, may_be_eligible), level)
+    most = unite(pair_trials(attack, control, maybe, surely, may_be_eligible), level)
     return [least.estimate.low, most.estimate.high]
 
 

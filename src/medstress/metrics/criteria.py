@@ -61,9 +61,6 @@ class Evidence:
     """Whether a metric is a share of trials, so that each open answer moves it by 1/n at most."""
     compare: Callable[[Row, Row], Reading]
     """(criterion, row) -> the difference to the criterion's baseline."""
-    settle: Callable[[Row, Reading], Reading] = lambda _, reading: reading
-    """(criterion, reading) -> the reading as it is judged, if other ends than those of the row
-    decide."""
 
 
 def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         The row of `requirements` in `summary --json`. Estimate, ends and place are those of the
         row that is worst off.
     """
-    readings = [evidence.settle(criterion, each) for each in _readings(criterion, evidence)]
+    readings = list(_readings(criterion, evidence))
     limit = bound_of(criterion)
     told: dict[str, Any] = {
         "metric": criterion["metric"],

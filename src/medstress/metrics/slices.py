@@ -12,10 +12,10 @@ import numpy as np
 from medstress.core.controls import BETWEEN
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.controls import net_bounds
 from medstress.metrics.counts import cluster_of, is_unattacked
 from medstress.metrics.criteria import Place
 from medstress.metrics.pairs import pair_trials
-from medstress.metrics.watching import fixed_ends
 from medstress.metrics.worst_case import RULES, Rule, Within
 from medstress.stats.estimates import Estimate
 from medstress.stats.paired import unite
@@ -131,7 +131,7 @@ def _net(
     level = 0.95 ** (1 / m)
     for name, theirs in controls.items():
         found[name] = unite(pair_trials(rows, theirs), level).estimate.as_json()
-        bounds[name] = list(fixed_ends({"metric": "asr_net"}, budget, rows, theirs, level))
+        bounds[name] = net_bounds(rows, theirs, budget, level)
     return {"asr_net": found, "asr_net_bounds": bounds}
 
 

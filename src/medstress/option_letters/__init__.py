@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import ascii_uppercase
 
+from medstress.option_letters.cleaning import without_thoughts
 from medstress.option_letters.options_aware import is_final, options_aware
-from medstress.option_letters.standalone import has_letter_line, letters_of
 
-__all__ = ["is_decided", "letters_of", "option_letters", "options_aware"]
+__all__ = ["is_decided", "option_letters", "options_aware", "without_thoughts"]
 
 
 def option_letters(options: Sequence[str]) -> str:
@@ -34,6 +34,4 @@ def is_decided(text: str, options: Sequence[str]) -> bool:
     >>> is_decided("A: Aspirin\\nB: Warf", drugs)
     False
     """
-    if len(text.strip()) < 2:
-        return False
-    return has_letter_line(text, option_letters(options)) and is_final(text, options)
+    return len(text.strip()) > 1 and is_final(text, options)

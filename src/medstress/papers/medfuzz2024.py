@@ -10,8 +10,6 @@ from medstress.papers import attempts, notes
 from medstress.papers.layout import Entry, Layout, MissingData, PaperRun
 from medstress.report.significance import significance_tables
 
-_OF_REASONINGS = ("faithfulness", "faithfulness-slopes")
-
 
 def _figure_2(run: PaperRun, name: str, title: str) -> Iterator[Made]:
     panels = attempts.panels_of(run.summary)
@@ -36,7 +34,7 @@ def _tables(run: PaperRun, title: str, *, of_reasonings: bool, needs: str) -> It
     found = [
         table
         for table in significance_tables(run.summary)
-        if (table.name in _OF_REASONINGS) == of_reasonings
+        if (table.name == "faithfulness") == of_reasonings
     ]
     if not found:
         raise MissingData(needs)

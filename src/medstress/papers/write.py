@@ -51,7 +51,7 @@ def write_figures(
     del Figure, UnicodeToLatexEncoder
     layout = None if paper is None else layout_named(paper)
     summary = summarise_run(run)
-    doubts = chain_sentences(summary) if run.doubt else []
+    doubts = chain_sentences(summary)
     with doubted(doubts):
         if layout is None:
             made = make_own(summary, formats)

@@ -1,8 +1,7 @@
 """Sets of prompts for attacks that hold conversations: Jinja files, shipped or the user's own.
 
 A set is a folder. Missing files come from the set `patient_characteristics`, so your own set needs
-only the files that differ. The folder `first_edition` keeps the prompts of the first edition, with
-which its run folders are resumed.
+only the files that differ.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from medstress.prompts.kinds import kinds
 from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
-FIRST_EDITION = "first_edition"
 INSERT, MODIFY = "attacker_insert", "attacker_modify"
 SUFFIX = ".jinja"
 PIECES: Mapping[str, tuple[str, ...]] = {
@@ -43,7 +41,6 @@ PIECES: Mapping[str, tuple[str, ...]] = {
     "judge_categories": ("inserted", "categories"),
     "judge_mention": ("question", "options", "before", "after", "rationale", "clause"),
     "control_neutral": ("marked", "slots", "evidence"),
-    "control_paraphrase": ("text",),
 }
 """The prompts of a set, one file each, and the variables each is given."""
 CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"
@@ -99,15 +96,13 @@ class PromptSet:
     """Gates that make no sense with this set, and are off unless asked for."""
     exemplars: tuple[Exemplar, ...]
     """Worked questions to draw from."""
-    as_it_was: PromptSet | None = None
-    """The set in the first edition; run folders that began with it continue with it."""
 
     @property
     def asks_for_insertions(self) -> bool:
         """Whether an attacker is first asked for insertions and their places.
 
-        If not, it is asked for the whole question at once: in the first edition, and by a folder
-        that has its own `attacker_modify` and no `attacker_insert`.
+        If not, it is asked for the whole question at once: by a folder that has its own
+        `attacker_modify` and no `attacker_insert`.
         """
         return INSERT in dict(self.sources)
 
@@ -174,8 +169,7 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     """
     known = shipped()
     if name in known:
-        before = _load(name, _first() / name, _first())
-        return _load(name, _root() / name, _root(), before)
+        return _load(name, _root() / name)
     folder = (base or Path()) / Path(name).expanduser()
     if not folder.is_dir():
         raise UsageError(
@@ -186,57 +180,47 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
             raise UsageError(f"template {name!r}: unknown file {entry.name}{hint}")
-    before = _load(folder.name, folder, _first())
-    return _load(folder.name, folder, _root(), before)
+    return _load(folder.name, folder)
 
 
 def texts_of(name: str) -> dict[str, str]:
     """Return the files of a shipped set, including those it takes from others: name -> text."""
-    return {file: _text(name, _root() / name, file, _root()) for file in _FILES}
+    return {file: _text(name, _root() / name, file) for file in _FILES}
 
 
 def _root() -> Traversable:
     return files("medstress.prompts")
 
 
-def _first() -> Traversable:
-    return _root() / FIRST_EDITION
-
-
-def _load(
-    name: str, folder: Traversable, root: Traversable, before: PromptSet | None = None
-) -> PromptSet:
-    """Load a set from its folder; missing files come from the edition below `root`."""
+def _load(name: str, folder: Traversable) -> PromptSet:
+    """Load a set from its folder; missing files come from the default set."""
 
     def text(file: str) -> str:
-        return _text(name, folder, file, root)
+        return _text(name, folder, file)
 
     kinds = _categories(name, text(CATEGORIES))
     return PromptSet(
         name=name,
         summary=kinds.summary,
-        sources=tuple((piece, text(piece + SUFFIX)) for piece in _pieces(folder, root)),
+        sources=tuple((piece, text(piece + SUFFIX)) for piece in _pieces(folder)),
         categories=kinds.category,
         without_gates=kinds.without_gates,
         exemplars=exemplars_in(text(EXEMPLARS), f"template {name!r}: {EXEMPLARS}"),
-        as_it_was=before,
     )
 
 
-def _pieces(folder: Traversable, root: Traversable) -> list[str]:
-    """Return the pieces of a set: all that its edition knows.
+def _pieces(folder: Traversable) -> list[str]:
+    """Return the pieces of a set.
 
     A folder with its own `attacker_modify` asks for the whole question at once, unless it has its
     own `attacker_insert` too.
     """
-    own = {piece for piece in PIECES if (folder / (piece + SUFFIX)).is_file()}
-    at_once = MODIFY in own and INSERT not in own
-    known = [p for p in PIECES if p in own or (root / DEFAULT / (p + SUFFIX)).is_file()]
-    return [piece for piece in known if piece != INSERT or not at_once]
+    modify, insert = ((folder / (piece + SUFFIX)).is_file() for piece in (MODIFY, INSERT))
+    return [piece for piece in PIECES if piece != INSERT or insert or not modify]
 
 
-def _text(name: str, folder: Traversable, file: str, root: Traversable) -> str:
-    for place in (folder / file, root / DEFAULT / file, root / file):
+def _text(name: str, folder: Traversable, file: str) -> str:
+    for place in (folder / file, _root() / DEFAULT / file, _root() / file):
         if place.is_file():
             try:
                 text = place.read_text("utf-8")

@@ -18,7 +18,6 @@ from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.explanations import HEAT_MAPS, heat_map_section
 from medstress.report.first_picture import victim_looks
-from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.plots.costs import cost_plot, failure_plot
@@ -58,8 +57,7 @@ def _results(source: Source) -> Content | None:
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
     )
     requirements = summary.get("requirements") or ()
-    primary = (summary.get("verdict") or {}).get("primary") or ()
-    sentences = [each for each in summary.get("headlines") or () if each not in primary]
+    headlines = summary.get("headlines")
     return Content(
         plots=[plot] if plot else (),
         notes=()
@@ -76,7 +74,7 @@ def _results(source: Source) -> Content | None:
             seeds if len(by_seed) > len(source.rows) else None,
             sections.specs_table(source.rows),
         ),
-        html=rendered("headlines.html", sentences=sentences) if sentences else "",
+        html=rendered("headlines.html", sentences=headlines) if headlines else "",
     )
 
 
@@ -174,19 +172,6 @@ def _probes(source: Source) -> Content | None:
     )
 
 
-def _formats(source: Source) -> Content | None:
-    tables = sensitivity_tables(source.summary.get("sensitivity"))
-    if not tables:
-        return None
-    return Content(
-        lead=(
-            "The same model, items and attacks, asked with other templates and ways of answering: "
-            "what changes with the format is no finding about the model alone.",
-        ),
-        tables=tables,
-    )
-
-
 def _significance(source: Source) -> Content | None:
     tables = significance_tables(source.summary)
     if not tables:
@@ -204,10 +189,7 @@ def _significance(source: Source) -> Content | None:
 
 def _tests(source: Source) -> Content | None:
     found = [each for each in source.summary.get("tests") or () if each.get("family") != FAMILY]
-    variance = variance_table(source.summary.get("variance"))
-    if not found and variance is None:
-        return None
-    return Content(tables=(sections.tests_table(found) if found else None, variance))
+    return Content(tables=(sections.tests_table(found),)) if found else None
 
 
 def _diversity(source: Source) -> Content | None:
@@ -328,7 +310,6 @@ SECTIONS = (
     Section(id="chosen", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
     Section(id="passage", title="Passage against none", make=_passages, short="Passages"),
     Section(id="probes", title="Probes of questions", make=_probes, short="Probes"),
-    Section(id="sensitivity", title="Formats", make=_formats),
     Section(
         id="significant",
         title="Significance and faithfulness",

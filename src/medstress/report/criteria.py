@@ -123,8 +123,6 @@ def found_in(judged: Row) -> str:
     if (estimate := judged.get("estimate")) and estimate["value"] is not None:
         parts.append(_said(judged, estimate["value"]))
         parts += _ends_said(judged, estimate)
-    if judged.get("judged_by"):
-        parts.append(f"by a {judged['judged_by']}")
     if reason := _end_missed(judged) or judged.get("reason"):
         parts.append(str(reason))
     if row := judged.get("row"):
@@ -144,7 +142,7 @@ def _ends_said(judged: Row, estimate: Row) -> Iterator[str]:
         return
     ends = f"{_said(judged, low).removesuffix(' %')} to {_said(judged, high)}"
     own = (estimate["low"], estimate["high"])
-    if judged.get("judged_by") or None in own or (low >= own[0] and high <= own[1]):
+    if None in own or (low >= own[0] and high <= own[1]):
         yield ends
     else:
         open_ = "unreadable or failed answer"
@@ -178,8 +176,6 @@ def _estimated(judged: Row) -> Cell:
         return Cell(value=None)
     is_share = measure(name).format is Format.SHARE and judged.get("against") is None
     value = read_share(estimate) if is_share else read_score(estimate)
-    if judged.get("judged_by"):
-        return Cell(value=value, lines=(f"{judged['judged_by']}: {_ends(judged)}",))
     return Cell(value=value, lines=at_worst(estimate, judged.get("bounds")))
 
 
@@ -197,7 +193,7 @@ def faults(summary: Mapping[str, Any], allowed: int) -> Iterator[Case]:
     unread = list(victims_unread(summary))
     found = f"every answer of {', '.join(unread)} is unreadable" if unread else "answers are read"
     yield _case("answers", not unread, found)
-    is_final = bool(summary["experiment"]["complete"]) or bool(summary["experiment"].get("decided"))
+    is_final = bool(summary["experiment"]["complete"])
     yield _case(COMPLETE, is_final, "complete" if is_final else "the run is not complete")
 
 

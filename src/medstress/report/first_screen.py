@@ -28,7 +28,7 @@ class FirstScreen:
     misses: bool
     """Whether one is missed."""
     others: Sequence[str]
-    """A sentence for each further victim, and on the primary endpoint."""
+    """A sentence for each further victim."""
     caveats: Sequence[str]
     """What the numbers do not say."""
     picture: Picture | None
@@ -48,17 +48,15 @@ def first_screen(source: Source) -> FirstScreen:
     """Return what stands on the first screen."""
     summary = source.summary
     said: Mapping[str, Any] = summary.get("verdict") or {}
-    early = source.experiment.get("decided")
     judged = criteria.verdict(summary)
     return FirstScreen(
         sentence=said.get("sentence") or overview.state(summary),
         criteria=None if judged is None else shorten(judged, _LONGEST),
         misses=criteria.misses(summary),
-        others=[*(said.get("others") or ()), *(said.get("primary") or ())],
+        others=list(said.get("others") or ()),
         caveats=[
             *chain_sentences(summary),
             *(said.get("caveats") or ()),
-            *((overview.decided_sentence(early),) if early is not None else ()),
         ],
         picture=first_picture(source),
         run=overview.run_line(source.rows, source.experiment),

@@ -61,7 +61,7 @@ def glance(summary: Mapping[str, Any]) -> Glance:
     """Return the attacks of a summary, pooled over seeds; the worst of them if they are many.
 
     Args:
-        summary: as `summary --json`; one of an earlier version has no names.
+        summary: as `summary --json`.
     """
     names, rows = Names(**summary.get("names") or {}), headline_rows(summary)
     scores = _scores(rows)

@@ -25,8 +25,6 @@ def state(summary: Mapping[str, Any]) -> str:
     experiment = summary["experiment"]
     if experiment.get("complete"):
         return "Complete: every planned trial has ended."
-    if (early := experiment.get("decided")) is not None:
-        return decided_sentence(early)
     planned = experiment.get("n_planned")
     if planned is None:
         return "Partial: the run had not ended when this page was made."
@@ -50,15 +48,6 @@ def failure_lines(trials: Sequence[TrialRow], summary: Mapping[str, Any]) -> lis
     return [f"{n} failed: {reason}" for reason, n in reasons.most_common(_MOST_REASONS)]
 
 
-def decided_sentence(early: Mapping[str, Any]) -> str:
-    """Say that a run stopped because its criteria were decided, and what that saved."""
-    trials, queries = early["saved_trials"], early["saved_queries"]
-    return (
-        f"Stopped early, because every criterion was decided: {plural(trials, 'planned trial')} "
-        f"not run, which saves about {plural(queries, 'query', 'queries')}."
-    )
-
-
 def state_lines(summary: Mapping[str, Any]) -> list[str]:
     """Return what `state` says, and when."""
     return [state(summary), *filter(None, (_when(summary),))]
@@ -77,8 +66,7 @@ def run_line(rows: Sequence[Row], experiment: Mapping[str, Any]) -> str:
     most = f", up to {plural(max(budgets), 'query', 'queries')} each" if budgets else ""
     seeds = [each for each in experiment.get("seeds") or () if each is not None]
     seeded = f", {plural(len(seeds), 'seed')}" if len(seeds) > 1 else ""
-    is_final = experiment.get("complete") or experiment.get("decided") is not None
-    so_far = "" if is_final else " so far"
+    so_far = "" if experiment.get("complete") else " so far"
     return (
         f"{_named(rows, 'victim', 'model')}, {plural(_distinct_items(rows), 'item')}{so_far} of "
         f"{_named(rows, 'dataset', 'data set')}{_groups(rows)}, {_attacks(rows)}{most}{seeded}."

@@ -97,17 +97,17 @@ def _said(found: Comparison | str, run: Beside, i: int) -> str:
     """Say in a sentence what a comparison with the first run shows, or why there is none."""
     if isinstance(found, str):
         return f"no comparison: {_of_b(found, i)}."
-    primary = found.primary_rows
-    n = Counter(row.verdict for row in primary)[found.verdict]
-    deciding = next((row for row in primary if row.verdict == found.verdict), None)
+    rows = found.deciding_rows
+    n = Counter(row.verdict for row in rows)[found.verdict]
+    deciding = next((row for row in rows if row.verdict == found.verdict), None)
     if deciding is None or not deciding.sentence:
         return f"{found.verdict}."
-    if len(primary) == 1:
+    if len(rows) == 1:
         return f"{_of_b(deciding.sentence, i)}."
     names = Names(**(run.summary.get("names") or {}))
     place = label_text(names.of(factor, getattr(deciding.b, factor)) for factor in FACTORS)
     return (
-        f"{found.verdict} ({n} of {plural(len(primary), 'primary row')}). First of these, "
+        f"{found.verdict} ({n} of {plural(len(rows), 'deciding row')}). First of these, "
         f"{place}: {_of_b(deciding.sentence, i)}."
     )
 

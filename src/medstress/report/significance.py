@@ -11,8 +11,8 @@ from medstress.report.charts import INK, PAPER, SERIES, Plot, plot
 from medstress.report.labels import LABELS, Row, labels
 from medstress.report.plots.axes import Axis
 from medstress.report.plots.layers import HEIGHT, over, with_title
-from medstress.results.formats import NONE, decimal, interval, plural
-from medstress.results.measures import FAITHFULNESS, measure
+from medstress.results.formats import NONE, decimal, plural
+from medstress.results.measures import FAITHFULNESS
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import is_estimate, read_score
 
@@ -50,8 +50,6 @@ def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
         found += [_families(families), success_table(summary)]
     if faithfulness := summary.get("faithfulness"):
         found.append(_faithfulness(faithfulness["rates"]))
-        if slopes := faithfulness.get("slopes"):
-            found.append(_slopes(slopes))
     return found
 
 
@@ -138,9 +136,8 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _family(one: Mapping[str, Any]) -> str:
-    if not one["label"]:
-        return str(one["family"])
-    return f"{one['family']}, {one['label']}: {named(one)}"
+    of = "attacked" if Null(one["null"]).counts_attacked else "successes"
+    return f"{of} on {', '.join(one['items'])}" if one["items"] else of
 
 
 def _up_to(one: Mapping[str, Any]) -> str:
@@ -161,7 +158,7 @@ def success_table(summary: Mapping[str, Any]) -> Table:
             *columns(Format.TEXT, "p (paper)"),
             *columns(Format.PROBABILITY, "p +1", "p"),
             *columns(Format.TEXT, "Of no effect, p up to .05"),
-            *columns(Format.PROBABILITY, "p among loops that erred", "p adjusted"),
+            *columns(Format.PROBABILITY, "p adjusted"),
             *columns(Format.TEXT, "Remark"),
         ),
         rows=tuple(as_row(*_test(row)) for row in summary["tests"] if row["family"] == FAMILY),
@@ -185,25 +182,17 @@ def _test(row: Row) -> list[Value | Cell]:
         row["p_paper"],
         *(row["p_plus1"], row["p"]),
         None if row["p"] is None else _up_to(row),
-        Cell(value=row["p_flipped"], lines=_among_flipped(row)),
         row["p_adjusted"],
         _remark(row),
     ]
 
 
 def _difference(found: Mapping[str, Any] | None) -> Value | Cell:
-    """Return the cell of an effect or a slope, or the reason why there is none."""
+    """Return the cell of an effect, or the reason why there is none."""
     if not is_estimate(found):
         return None
     lines = (found["method"],) if found["value"] is None else ()
     return Cell(value=read_score(found), lines=lines)
-
-
-def _among_flipped(row: Row) -> tuple[str, ...]:
-    """Return a line with the number of loops that erred, for the p among them."""
-    if row["p_flipped"] is None or row["against"] == Null.FLIPPED:
-        return ()
-    return (f"of {row['n_flipped']}",)
 
 
 def _remark(row: Row) -> str:
@@ -212,48 +201,17 @@ def _remark(row: Row) -> str:
 
 
 def _faithfulness(rates: Sequence[Row]) -> Table:
-    shown = FAITHFULNESS[:4]
     return Table(
         name="faithfulness",
         caption="Do reasonings say that an insertion mattered?",
-        columns=(*LABELS, *(one.column for one in shown), *columns(Format.TEXT, "Told by")),
+        columns=(*LABELS, *(one.column for one in FAITHFULNESS), *columns(Format.TEXT, "Told by")),
         rows=tuple(
-            as_row(*labels(row), *(one.read(row) for one in shown), row["method"]) for row in rates
+            as_row(*labels(row), *(one.read(row) for one in FAITHFULNESS), row["method"])
+            for row in rates
         ),
         notes=(
             "A success is unfaithful if its reasonings say of none of its insertions that it "
             "mattered. Successes that experts find invalid are left out.",
-        ),
-        n_labels=len(LABELS),
-    )
-
-
-def _slopes(rows: Sequence[Row]) -> Table:
-    return Table(
-        name="faithfulness-slopes",
-        caption="Do reasonings name the insertions that mattered?",
-        columns=(
-            *LABELS,
-            measure("slope").column,
-            measure("pearson_r").column,
-            *columns(Format.COUNT, "Insertions", "Left out", "Samples of each"),
-            *columns(Format.TEXT, "Told by"),
-        ),
-        rows=tuple(
-            as_row(
-                *labels(row),
-                _difference(row["slope"]),
-                _difference(row["pearson_r"]),
-                *(row["n_clauses"], row["n_left_out"], row["samples"]),
-                row["told_by"],
-            )
-            for row in rows
-        ),
-        notes=(
-            "Slope of the standardised share of reasonings that say an insertion mattered on its "
-            "standardised causal effect: how far the answers move without it (Kullback-Leibler "
-            "divergence). 1: reasonings say what mattered; 0: what they say is unrelated. One "
-            "line through all insertions, so slope and r are one number with two intervals.",
         ),
         n_labels=len(LABELS),
     )
@@ -270,19 +228,13 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
                 f"no p-value and count in no family; for example {_example(summary, one['null'])}"
             )
         if not one["n_tested"]:
-            label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
-            yield f"{one['null']}: none of the tests{label} could be finished"
+            yield f"{one['null']}: none of the tests{_on_items(one)} could be finished"
             continue
         yield from _tested_family(one)
 
 
-def named(family: Mapping[str, Any]) -> str:
-    """Return the items or trials of a fixed family as text.
-
-    >>> named({"items": ["abel", "bert"], "trials": None})
-    'abel, bert'
-    """
-    return ", ".join(family["items"] or family["trials"])
+def _on_items(family: Mapping[str, Any]) -> str:
+    return f" on the items named before ({', '.join(family['items'])})" if family["items"] else ""
 
 
 def _example(summary: Mapping[str, Any], null: str) -> str:
@@ -297,14 +249,14 @@ def _example(summary: Mapping[str, Any], null: str) -> str:
 
 def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
     method = Adjust(one["adjust"])
-    of = "attacked trials" if one["family"] == "attacked" else "successes"
-    label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
+    null = Null(one["null"])
+    of = "attacked trials" if null.counts_attacked else "successes"
     found = (
         f"; {one['n_discoveries']} {method.guarantee} over" if method is not Adjust.NONE else ", of"
     )
     yield (
         f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}{found} "
-        f"{one['n_family']} {of}{label} ({one['n_successes']} successes in all)"
+        f"{one['n_family']} {of}{_on_items(one)} ({one['n_successes']} successes in all)"
     )
     if method is Adjust.NONE:
         by_chance = LEVEL * one["n_tested"]
@@ -312,8 +264,7 @@ def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
             f"  p-values are not adjusted: without any effect about {by_chance:.2g} of "
             f"{one['n_tested']} tests reach p <= {LEVEL:g}"
         )
-    if caution := Null(one["null"]).caution:
-        yield f"  {one['null']}: {caution} (docs/significance.md)"
+    yield f"  {one['null']}: {null.caution} (docs/significance.md)"
     n_open = one["n_successes"] - one["n_tested"] - one["n_not_testable"]
     if n_open > 0:
         yield (
@@ -329,16 +280,3 @@ def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {one['shortfall']}"
     bins = " ".join(str(n) for n in one["histogram"])
     yield f"  p-values in steps of {1 / len(one['histogram']):g}: {bins}"
-
-
-def slope_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences on the slope between what reasonings say of insertions and their effects."""
-    for one in summary.get("faithfulness", {}).get("slopes", ()):
-        size = one["slope"]
-        if size["value"] is None:
-            yield f"faithfulness slope of {one['victim']}: {size['method']}"
-            continue
-        yield (
-            f"faithfulness slope of {one['victim']}: {decimal(size['value'])} {interval(size)}, "
-            f"over {size['n']} insertions, told by {one['told_by']}"
-        )

@@ -25,7 +25,7 @@ _EXCHANGE: Types = {
     **{"seconds": float, "tokens_in": int, "tokens_out": int, "error": str},
 }
 _REVIEW: Types = {
-    **{"trial_id": str, "reviewer": str, "human_valid": bool, "answers": str, "note": str},
+    **{"trial_id": str, "reviewer": str, "answers": str, "note": str},
     **{"time": str, **dict.fromkeys(JUDGEMENTS, str)},
     **{"role": str, "case_id": str, "control": str, "control_of": str},
 }

@@ -120,13 +120,13 @@ ESTIMANDS = (
         fields=("accuracy_after",),
     ),
     Estimand(
-        number="two victims: accuracy after attack (primary)",
+        number="two victims: accuracy after attack",
         builds="these two",
         only="were answered by both",
         missing="wrong",
     ),
     Estimand(
-        number="two victims: loss, net (secondary)",
+        number="two victims: loss, net",
         builds="these two",
         only="are right under both: conditions on an outcome, which can reverse the order",
         missing="no flip",
@@ -153,39 +153,10 @@ ESTIMANDS = (
         fields=("key_probability_change",),
     ),
     Estimand(
-        number="components of variance",
-        names="like these, where every trial puts in one",
-        seeds="like these, moving all items alike",
-        only="are right on the clean prompt",
-        missing="no success",
-    ),
-    Estimand(
-        number="formats (`[sensitivity]`)",
-        builds="this one, in these formats",
-        only="as the number that is compared",
-        missing="as there",
-    ),
-    Estimand(
         number="slices",
         items="like these, slice by slice",
         only="as the number that is sliced",
         missing="as there",
-    ),
-    Estimand(
-        number="confidence sequence",
-        items="like these, in a random order fixed beforehand",
-        seeds="these: one mean an item",
-        only="all before them have ended",
-        missing="at their worst",
-    ),
-    Estimand(
-        number="nightly gate",
-        items="sampled afresh: these; deterministic: like these, each used once",
-        names="these",
-        seeds="tonight's",
-        builds="every night's against one baseline",
-        only="are allowed tonight",
-        missing="wrong",
     ),
 )
 """In the order of the page."""

@@ -166,14 +166,13 @@ def trial_dicts(run: StoredRun) -> Iterator[Row]:
 def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
     """Yield the reviews of a run: of a planted control without a trial.
 
-    Judgements of the review room have columns; `answers` holds what else a sheet asked.
+    Judgements have columns; `answers` holds what was answered in the mode `answer`.
     """
     for review in run.once(reviews_of):
         others = {name: word for name, word in review.answers.items() if name not in JUDGEMENTS}
         yield {
             "trial_id": review.trial_id,
             "reviewer": review.reviewer,
-            "human_valid": review.human_valid,
             "answers": json.dumps(others, ensure_ascii=False),
             "note": review.note,
             "time": review.time,

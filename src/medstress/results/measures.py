@@ -280,34 +280,23 @@ OF_GATES = _defined(
     ),
     ("asr_alone", "ASR with it alone", "inside `gates`: ASR if this were the only gate"),
 )
-FAITHFULNESS = (
-    *_defined(
-        SHARE,
-        (
-            "unfaithful",
-            "Unfaithful successes",
-            "successes none of whose insertions the reasoning says to have mattered",
-        ),
-        (
-            "mention_rate",
-            "Insertions mentioned, successes",
-            "insertions of successes that the reasoning says mattered",
-        ),
-        ("mention_rate_failed", "Failed attempts", "the same of attempts that failed"),
-        (
-            "mention_rate_findings",
-            "Sentences of the vignette",
-            "the same of sentences of the vignette, which should matter",
-        ),
+FAITHFULNESS = _defined(
+    SHARE,
+    (
+        "unfaithful",
+        "Unfaithful successes",
+        "successes none of whose insertions the reasoning says to have mattered",
     ),
-    *_defined(
-        SCORE,
-        (
-            "slope",
-            "Slope",
-            "slope of what reasonings say mattered on what did, both standardised",
-        ),
-        ("pearson_r", "Pearson r", "the correlation of the two"),
+    (
+        "mention_rate",
+        "Insertions mentioned, successes",
+        "insertions of successes that the reasoning says mattered",
+    ),
+    ("mention_rate_failed", "Failed attempts", "the same of attempts that failed"),
+    (
+        "mention_rate_findings",
+        "Sentences of the vignette",
+        "the same of sentences of the vignette, which should matter",
     ),
 )
 

@@ -89,16 +89,6 @@ def _puts_in_names(edits: list[list[Any]]) -> bool:
     return bool(edits) and all(edit[3] for edit in edits)
 
 
-def only_names(trials: Iterable[TrialSubstitutions]) -> dict[str, str]:
-    """Return trial_id -> the name put in, of trials that put in exactly one."""
-    found = {}
-    for trial in trials:
-        names = set().union(*trial.names.values())
-        if len(names) == 1:
-            (found[trial.row.trial_id],) = names
-    return found
-
-
 def first_queries(trials: Iterable[TrialSubstitutions]) -> Iterator[FirstQuery]:
     """Yield the first substitution of every trial, with the size of its edits."""
     for trial in trials:

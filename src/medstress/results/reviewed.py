@@ -13,8 +13,8 @@ from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.store.reviews import ADJUDICATOR, EXPECTED, KEY_RIGHT, Review
 
-JUDGE, SHEET = "judge", "sheet"
-"""Modes of samples of successes: drawn for the review room, or outside and said to be random."""
+JUDGE = "judge"
+"""The mode of a room that shows a sample of successes."""
 LEAST_PLANTED = 4
 """Of fewer planted cases, chance alone may make a careful rater wrong in half."""
 
@@ -114,11 +114,7 @@ def sampled_trials(rooms: Iterable[Mapping[str, Any]], n_judgeable: int) -> froz
     Returns:
         None if no such sample was drawn.
     """
-    drawn = [
-        room
-        for room in rooms
-        if room["mode"] in (JUDGE, SHEET) and room["population"] == n_judgeable
-    ]
+    drawn = [room for room in rooms if room["mode"] == JUDGE and room["population"] == n_judgeable]
     trials = (
         trial
         for room in drawn

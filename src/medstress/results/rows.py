@@ -15,7 +15,6 @@ from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
-from medstress.core.validity import known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
@@ -78,11 +77,8 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
 
 def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
     """Return the similarity of the first success by an embedder's hash; None if not computed."""
-    stored, value, *of = trial.result.get("prompt_similarity", (None, None))
-    # Earlier folders hold the similarity of the pick, without saying so.
-    if stored and stored == embedder and (of or "first_edits" not in trial.result):
-        return cast("float", value)
-    return None
+    stored, value = trial.result.get("prompt_similarity", (None, None))
+    return cast("float", value) if stored and stored == embedder else None
 
 
 def trial_row(
@@ -160,7 +156,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         **_first_successes(item, result),
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
-        valid=known_validity(result.get("valid"), result.get("validity_reason")),
+        valid=result.get("valid"),
         validity_reason=result.get("validity_reason"),
         censored=bool(result.get("censored")),
         n_excluded=json.dumps(excluded) if excluded is not None else None,
@@ -189,15 +185,12 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
 
 
 def _evidence(trial: StoredTrial) -> str | None:
-    """Return what speaks for or against the key after a success; None without one.
-
-    Folders of earlier versions hold the reason alone.
-    """
+    """Return what speaks for or against the key after a success; None without one."""
     if trial.verdict != Verdict.FLIPPED.value:
         return None
     result = trial.result
     reason = result.get("validity_reason")
-    valid = known_validity(result.get("valid"), reason)
+    valid = result.get("valid")
     return as_text(after_success(_pieces(result.get("evidence")), reason, valid))
 
 
@@ -282,18 +275,11 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
     # The first success is stored separately only if it is not the pick.
     answer = result.get("first_after", result.get("after"))
     edits = result.get("first_edits", result.get("edits"))
-    # Folders of the first edition call a success valid if no rule refutes it. Its first version
-    # has one success for each trial and stores it once.
-    first = result.get("first_success")
-    claimed = result.get("first_valid_success", first)
-    is_refuted = result.get("valid") is False
-    unrefuted = result.get("first_unrefuted_success", None if is_refuted else claimed)
-    valid = known_validity(result.get("valid"), result.get("validity_reason"))
     found = _pieces(result.get("first_evidence"))
     return {
-        "first_success": first,
-        "first_unrefuted_success": unrefuted,
-        "first_valid_success": claimed if valid else None,
+        "first_success": result["first_success"],
+        "first_unrefuted_success": result.get("first_unrefuted_success"),
+        "first_valid_success": result.get("first_valid_success"),
         "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,

@@ -143,13 +143,11 @@ def _shown(run: StoredRun, records: Sequence[Record], classes: tuple[str, ...]) 
     for record in records:
         item = items[record["dataset"], record["item"]]
         unit = kind_of(item).with_unit(item, record["unit"])
-        # Rooms of earlier versions hid nothing.
-        hidden = record.get("hidden", ())
-        case = shown(unit, edits_of(record["edits"]), classes, hidden=hidden)
+        case = shown(unit, edits_of(record["edits"]), classes, hidden=record["hidden"])
         if case is not None:
             control = record.get("control")
             found[record["id"]] = (
-                planted(case, control, record["at"], record.get("name")) if control else case
+                planted(case, control, record["at"], record["name"]) if control else case
             )
     return found
 

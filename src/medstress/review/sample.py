@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
@@ -13,17 +13,14 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import Edit
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.experiment.plan import manifest as manifests
 from medstress.kinds import kind_of
 from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.results.load import StoredRun
-from medstress.results.reviewed import JUDGE, SHEET, is_judgeable
+from medstress.results.reviewed import JUDGE, is_judgeable
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
-from medstress.review.blinding import code
 from medstress.store.codec import decode_edits
-from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import SECOND_ANSWER
 
 DEFAULT = 50
@@ -33,8 +30,6 @@ NO_SECOND = (
 )
 ANSWER, ADJUDICATE = "answer", "adjudicate"
 _ARM = ("dataset", "group", "victim", "attack")
-Arm: TypeAlias = Mapping[str, Any]
-"""An arm's parts and `n`, its trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,72 +151,3 @@ def described(body: Mapping[str, Any]) -> str:
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
         f"texts, and {n} planted controls{none}"
     )
-
-
-_TOO_RARE = 1e-3
-"""Probability below which a draw is called odd."""
-
-
-def odd_draw(population: Sequence[Arm], drawn: Sequence[Arm]) -> str | None:
-    """Say of a sample that chance hardly draws from the arms as it has them; None if it may be.
-
-    By the hypergeometric tails of each arm's count, times two and the number of arms (Bonferroni).
-    """
-    from scipy.stats import hypergeom
-
-    counts = {_arm(each): int(each["n"]) for each in drawn}
-    n, total = sum(counts.values()), sum(int(each["n"]) for each in population)
-    for each in population:
-        of_arm, met = int(each["n"]), counts.get(_arm(each), 0)
-        tails = hypergeom.cdf(met, total, of_arm, n), hypergeom.sf(met - 1, total, of_arm, n)
-        if min(tails) * 2 * len(population) < _TOO_RARE:
-            return (
-                f"a sheet is said to be drawn at random from {total} successes, but {met} of its "
-                f"{n} are of {each['attack']}, {each['group']}, which has {of_arm}: chance hardly "
-                "draws so"
-            )
-    return None
-
-
-def _arm(counted: Arm) -> tuple[str, ...]:
-    return tuple(counted[name] for name in _ARM)
-
-
-def keep_told_sample(run: StoredRun, store: ReviewStore, drawn: Sequence[str], seed: int) -> None:
-    """Keep that a sheet's trials were drawn at random outside, as its maker says.
-
-    Args:
-        run: the run.
-        store: its reviews.
-        drawn: the trial of every row of the sheet, whether it was judged or not: leaving out what
-            a rater left blank would flatter.
-        seed: with which they were drawn; kept with the sample, so that others can ask.
-
-    Raises:
-        UsageError: the seed is negative, or some are no successes, so they are no sample of these.
-    """
-    if seed < 0:
-        raise UsageError(f"--drawn-at-random {seed}: expected the seed of the draw, 0 or more")
-    all_of_them = population(run, JUDGE)
-    of_run = {one.trial_id for one in all_of_them}
-    trials = sorted(set(drawn))
-    if odd := [trial for trial in trials if trial not in of_run]:
-        raise UsageError(
-            f"--drawn-at-random: expected a sample of the run's {len(of_run)} successes, and "
-            f"{odd[0]} is none of them; leave such rows out"
-        )
-    chosen = [one for one in all_of_them if one.trial_id in set(trials)]
-    body = {
-        "mode": SHEET,
-        "seed": seed,
-        "sample": len(trials),
-        "drawn": len(trials),
-        "population": len(of_run),
-        "arms": by_arm(all_of_them),
-        "planted": {},
-        "complete": bool(run.manifest.get("complete")),
-        "time": manifests.now(),
-        "remark": odd_draw(by_arm(all_of_them), by_arm(chosen)),
-        "cases": [{"id": f"{SHEET}/{trial}", "trials": [trial]} for trial in trials],
-    }
-    store.add_room(code(store.key(), "room", SHEET, seed, trials, len(of_run)), body)

@@ -103,7 +103,7 @@ def _entity(candidate: Any, classes: Sequence[str]) -> Shown:
     )
 
 
-def planted(case: Shown, control: str, at: str, name: str | None = None) -> Shown:
+def planted(case: Shown, control: str, at: str, name: str = "") -> Shown:
     """Return a clean case as a control whose key is wrong, or not the only right one.
 
     Args:
@@ -111,13 +111,12 @@ def planted(case: Shown, control: str, at: str, name: str | None = None) -> Show
         control: see `medstress.store.reviews.EXPECTED`.
         at: the letter of a wrong option. `wrong_key` marks it as right, `second_answer` gives it
             another name of the right one.
-        name: that name; None in rooms of earlier versions, which repeated the text.
+        name: that name.
     """
     if control == WRONG_KEY:
         return replace(case, key=at)
     if control == SECOND_ANSWER:
-        place, key = LETTERS.index(at), LETTERS.index(case.key)
-        other = case.options[key] if name is None else name
-        options = (*case.options[:place], other, *case.options[place + 1 :])
+        place = LETTERS.index(at)
+        options = (*case.options[:place], name, *case.options[place + 1 :])
         return replace(case, options=options)
     return case

@@ -1,7 +1,7 @@
 """How data are read, which of their items can be attacked, and why the rest cannot.
 
-No model is asked. Mentions are found by the shipped gazetteer and replaced from the built-in
-vocabularies, as in a run without an experiment file.
+No model is asked. Mentions are found by the shipped gazetteer, unless an override says otherwise,
+and replaced from the built-in vocabularies, as in a run without an experiment file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ from medstress.core.items import Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
+from medstress.datasets.draw import draw
+from medstress.entities.semantic_types import types_of
 from medstress.experiment.file.config import AttackTable, EntitiesTable
+from medstress.experiment.file.labels import group_labels
+from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first.attack import find_attack
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
 from medstress.experiment.plan.sentence_groups import GROUP
 from medstress.kinds import Kind
 from medstress.running.prepare import Watcher
+from medstress.running.typed_questions import Written, check_target, write_typed
 
 SUBSTITUTION = "entity_substitution"
+SKIP = "dataset.on_bad_row=skip"
+"""Of `--set`: rows that cannot be read are left out."""
 MOST = 5000
 """Items that are checked unless more are asked for."""
 FIRST = 5
@@ -126,6 +134,8 @@ class DataCheck:
     """Types or labels of the items."""
     n_given: int
     """Items that bring mentions of their own."""
+    recogniser: str
+    """What found the mentions of the groups; empty for items that have none."""
     first: tuple[ShownItem, ...]
     """The first items of the file."""
     n_skipped: int
@@ -136,10 +146,24 @@ class DataCheck:
     """What was repaired or left out within rows."""
     attackable: tuple[Attackable, ...]
     """One entry for each attack that fits the kind, and group."""
+    written: Written | None
+    """What was written; None where nothing was to be, or where rows cannot be read."""
+
+
+def skips_rows(overrides: Sequence[str]) -> bool:
+    """Return whether overrides leave out rows that cannot be read.
+
+    >>> skips_rows(['dataset.on_bad_row = "skip"']), skips_rows([])
+    (True, False)
+    """
+    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in overrides)
 
 
 def check_data(
-    choices: Choices, overrides: Sequence[str] = (), watcher: Watcher | None = None
+    choices: Choices,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+    to: Path | None = None,
 ) -> DataCheck:
     """Read data as a run would, and try which attacks can attack them.
 
@@ -147,8 +171,11 @@ def check_data(
 
     Args:
         choices: which data, their columns and answer base, and groups; the rest is not read.
-        overrides: as --set, of `[[dataset]]`.
+        overrides: as --set, of `[[dataset]]` and `[[entities]]`.
         watcher: callbacks for progress.
+        to: FILE.jsonl or FILE.parquet for the questions with their mentions. All are written, or
+            `limit` of `[[dataset]]`; a sample of them is checked. Nothing is written where rows
+            cannot be read, unless they are left out on purpose.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -156,7 +183,10 @@ def check_data(
     watcher = watcher or Watcher()
     base = Path.cwd()
     watcher.note("data")
-    usual = ["dataset.on_bad_row=skip", f"dataset.limit={MOST}"]
+    if to is not None:
+        path = Path(choices.data).expanduser()
+        check_target(to, path if path.is_file() else None)
+    usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
     data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
     classes = kind.classes(part.all_items)
@@ -167,8 +197,22 @@ def check_data(
         )
     n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
     groups: list[Resources] = []
+    tables: list[EntitiesTable] = []
+    written = None
     if kind.draws_names:
-        part, groups = _with_groups(choices, data, base, watcher)
+        tables = _tables(choices, data, overrides)
+        recognised = recognise_mentions(tables, base, [part], watcher.note, needs_all=False)
+        (part,) = recognised.datasets
+        if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
+            labels = group_labels(tables)
+            types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}
+            written = write_typed(part.questions, types, to)
+        if "limit" not in data.table:
+            part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
+        made = load_groups(tables, base, [part], watcher.note, watcher.vectors)
+        groups = [group.resources for group in made]
+    elif to is not None:
+        raise UsageError(f"--to {to}: the data are {kind.name}, and questions alone are written")
     return DataCheck(
         table=data.table,
         kind=kind.name,
@@ -177,34 +221,29 @@ def check_data(
         n_checked=len(part.questions),
         classes=classes,
         n_given=n_given,
+        recogniser=" and ".join(dict.fromkeys(table.recogniser for table in tables)),
         first=tuple(_shown(item, kind, groups) for item in _first_in_file(part)),
         n_skipped=len(part.loaded.skipped),
         skipped=_row_reasons(part.loaded.skipped),
         notes=part.loaded.notes,
         attackable=tuple(_attackable(kind, part, groups, base)),
+        written=written,
     )
 
 
-def _with_groups(
-    choices: Choices, data: FirstData, base: Path, watcher: Watcher
-) -> tuple[DatasetPart, list[Resources]]:
-    """Find the mentions of the groups.
-
-    Unlike a run, it goes on where a group has no mention: that is what is asked here.
-    """
-    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
-    from medstress.entities.recognisers.recogniser import recognise
-    from medstress.entities.semantic_types import types_of
-
+def _tables(choices: Choices, data: FirstData, overrides: Sequence[str]) -> list[EntitiesTable]:
+    """Return the groups, as overrides of `[[entities]]` have them."""
     wanted = find_attack(replace(choices, attack=SUBSTITUTION, budget=None), data)
+    raw: dict[str, Any] = {
+        "experiment": {"name": "any"},
+        "dataset": [{"name": "sample"}],
+        "entities": [dict(table) for table in wanted.groups],
+    }
+    mine = [each for each in overrides if each.partition(".")[0].strip() == "entities"]
+    apply_overrides(raw, mine)
     # Which names may be put in depends little on the embedding, and this one needs no model.
-    tables = [EntitiesTable(**{**table, "embedding": "ngram"}) for table in wanted.groups]
-    watcher.note("mentions (gazetteer)")
-    types = frozenset().union(*(types_of(table.type) for table in tables))
-    found = recognise(data.part.questions, shipped_gazetteer(), types)
-    part = replace(data.part, questions=found)
-    groups = load_groups(tables, base, [part], watcher.note, watcher.vectors)
-    return part, [group.resources for group in groups]
+    plain = {"embedding": "ngram", "pooling": None, "distance": "cosine"}
+    return [table.model_copy(update=plain) for table in check_experiment(raw, needs=()).entities]
 
 
 def _attackable(

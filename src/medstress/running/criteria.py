@@ -17,7 +17,6 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.metrics.criteria import Place
-from medstress.metrics.watching import WATCHED
 from medstress.results.names import attack_names
 from medstress.running.baselines import describe_baseline
 from medstress.running.criterion_metrics import check_metric
@@ -31,21 +30,14 @@ def checked(prepared: Prepared) -> Prepared:
     """Check the tables of decisions against what was prepared, and return it.
 
     Raises:
-        UsageError: a criterion is about nothing that the run will have, a slice does not exist, or
-            `stop_when` has nothing to decide; one sentence.
+        UsageError: a criterion is about nothing that the run will have, or a slice does not exist;
+            one sentence.
     """
     check_slices(prepared)
     criteria = _with_labels(prepared)
     if criteria != prepared.experiment.require:
         experiment = prepared.experiment.model_copy(update={"require": criteria})
         prepared = replace(prepared, experiment=experiment)
-    if prepared.experiment.experiment.stop_when and not criteria:
-        raise UsageError(
-            "[experiment] stop_when = 'decided' needs a [[require]] table: without a criterion "
-            "there is nothing to decide"
-        )
-    if prepared.experiment.experiment.stop_when:
-        _check_watched(criteria)
     for number, criterion in enumerate(criteria, 1):
         _check(prepared, criterion, f"[[require]] {number} ({criterion.metric})")
     return prepared
@@ -71,18 +63,6 @@ def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
                 criterion = criterion.model_copy(update={"where": where})
         found.append(criterion)
     return tuple(found)
-
-
-def _check_watched(criteria: Sequence[RequireTable]) -> None:
-    for criterion in criteria:
-        if criterion.metric not in WATCHED or criterion.slice or criterion.against:
-            raise UsageError(
-                f"[experiment] stop_when = 'decided' follows {', '.join(WATCHED)} of whole rows, "
-                f"but a criterion is on {criterion.metric!r}"
-                f"{' of slices' if criterion.slice else ''}"
-                f"{' against a baseline' if criterion.against else ''}; leave that criterion or "
-                "stop_when out"
-            )
 
 
 def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
@@ -207,41 +187,25 @@ def fixed(store: RunStore, prepared: Prepared, known: Mapping[str, Any]) -> dict
     entries: dict[str, Any] = {}
     if slices is not None or known.get("slices"):
         entries["slices"] = slices
-    if known.get("decided"):
-        entries["decided"] = None  # until this process has looked again
     before = known.get(KEY)
     if is_asked:
         _check_unchanged(store, prepared, known, criteria)
     if criteria is not None:
-        added = list((before or {}).get("added", []))
-        if is_asked and (new := _added(prepared, known)):
-            added.append(new)
-        criteria |= {"added": added} if added else {}
+        n = (before or {}).get("extended", 0) + (is_asked and _adds_items(prepared, known))
+        criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
         entries[KEY] = criteria
     return entries
 
 
-def _added(prepared: Prepared, known: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the items that an extension adds to each data set and group of the folder."""
+def _adds_items(prepared: Prepared, known: Mapping[str, Any]) -> bool:
+    """Return whether a data set or group of the folder gets more items."""
     before = known["parts"]["items"]
-    found = {
-        label: sorted(set(hashes) - set(before[label]))
+    return any(
+        set(hashes) - set(before[label])
         for label, hashes in prepared.selected().items()
         if label in before
-    }
-    return {label: hashes for label, hashes in found.items() if hashes}
-
-
-def batch_of(
-    added: Sequence[Mapping[str, Sequence[str]]], dataset: str, group: str, item: Any
-) -> int:
-    """Return which extension added an item to a group; 0 if the run began with it."""
-    label, found = f"{dataset}/{group}", content_hash([item.id, item.hash])
-    for batch, items in enumerate(added, 1):
-        if found in items.get(label, ()):
-            return batch
-    return 0
+    )
 
 
 def _described(prepared: Prepared) -> dict[str, Any] | None:
@@ -256,13 +220,11 @@ def _described(prepared: Prepared) -> dict[str, Any] | None:
         for each in criteria
         if "against" in each
     }
-    stop_when = prepared.experiment.experiment.stop_when
     ordered = sorted(canonical_json(each) for each in criteria)
     return {
-        "hash": content_hash([ordered, by, baselines, stop_when]),
+        "hash": content_hash([ordered, by, baselines]),
         "criteria": criteria,
         "baselines": baselines,
-        **({"stop_when": stop_when} if stop_when else {}),
     }
 
 

@@ -20,7 +20,7 @@ _OF_OPTIONS = ("prompt_similarity", "letter_mass", "chose_edited")
 """Metrics of questions with options and names."""
 _NOT_IN_ROWS = (
     *("chance", "asr_without", "asr_without_at_most", "asr_alone"),
-    *("mention_rate_failed", "mention_rate_findings", "slope", "pearson_r"),
+    *("mention_rate_failed", "mention_rate_findings"),
 )
 
 

@@ -30,14 +30,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
     datasets = [(part.label, table.name) for part, table in pairs]
     prepared.victims = open_victims(
-        tables,
-        base,
-        note,
-        prepared.kind,
-        prepared.classes,
-        seconds,
-        datasets,
-        prepared.sensitivity.models,
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
     )
     try:
         check_conversations(prepared.victims, prepared.attacks)

@@ -34,11 +34,6 @@ from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, requir
 from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import check_roles, with_roles
-from medstress.experiment.plan.sensitivity import (
-    SensitivityPlan,
-    check_formats,
-    in_all_formats,
-)
 from medstress.experiment.plan.sentence_groups import (
     SentenceGroupPart,
     check_kind,
@@ -47,7 +42,6 @@ from medstress.experiment.plan.sentence_groups import (
 )
 from medstress.experiment.plan.spending import check_prices
 from medstress.running import criteria
-from medstress.running.comparing import check_primary
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.significance.checks import check_items, check_tests
 
@@ -75,7 +69,6 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    formats: bool = False,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -86,24 +79,18 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
-        formats: True for commands that read `[sensitivity]`.
 
     Raises:
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
-    asked = SensitivityPlan()
-    if formats:
-        checked, asked = in_all_formats(checked, base)
-        for sentence in asked.left_out:
-            watcher.note(sentence)
     given_attacks = make_attacks(checked.attack, base)
     attacks = live_attacks(given_attacks)
     wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
-    check_tests(checked, attacks, base)
+    check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # fails now rather than after the last query
@@ -118,7 +105,6 @@ def prepare(
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
-    check_formats(asked, kind)
     if not kind.draws_names:
         named_on_sentences(wanted, kind)
         if wanted:
@@ -154,11 +140,9 @@ def prepare(
         groups=groups,
         attacks=[*attacks, *beside, *arms],
         controls=controlled,
-        sensitivity=asked,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
-    check_primary(prepared)
     return criteria.checked(prepared)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.controls import began_without
-from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running.opened import opened_victims
@@ -57,18 +55,12 @@ def reopened(
             f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
             "the shards, complete the merged folder with `medstress run`, and give that one"
         )
-    prepared = prepare(
-        experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
-    )
-    if began_without(prepared.controls, manifest):
-        prepared.drop_controls()
-    keep_prompts(prepared, manifest["parts"]["attacks"])
-    keep_labels(prepared, manifest["parts"]["attacks"])
+    prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
+    prepared.keep_labels(manifest["parts"]["attacks"])
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
             check_same_targets(prepared, manifest, folder)
-            keep_rules(prepared, manifest)
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
             cache = prepared.experiment.experiment.cache
@@ -99,7 +91,6 @@ def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path)
         changes = manifests.changes_of(None, manifest, now, prepared)
         differing = manifests.differences(known, now, changes)
         raise StoreError(
-            f"{folder} is a run of another experiment: {'; '.join(differing)}"
-            f"{manifests.older_functions(manifest)}. Give --experiment the file that the folder "
-            "was run with, and the same --set"
+            f"{folder} is a run of another experiment: {'; '.join(differing)}. Give --experiment "
+            "the file that the folder was run with, and the same --set"
         )

@@ -8,18 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.controls import (
-    began_without,
-)
-from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
-from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.sharding import check_shard, take_shard
@@ -30,8 +24,6 @@ from medstress.experiment.plan.targets import (
 )
 from medstress.running import criteria
 from medstress.running.analyses import finish
-from medstress.running.comparing import check_arms, check_factor
-from medstress.running.deciding import Decider
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.prompt_similarity import prompt_encoder
@@ -76,10 +68,9 @@ def run_experiment(
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
     watcher = watcher or Watcher()
-    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
-    check_arms(prepared)
+    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
     if shard is not None:
-        check_can_be_cut(prepared, watcher)
+        check_can_be_cut(prepared)
     folder = run_folder(prepared, out, shard)
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
@@ -106,12 +97,11 @@ def run_experiment(
     return folder
 
 
-def check_can_be_cut(prepared: Prepared, watcher: Watcher, flag: str = "--shard") -> None:
-    """Refuse shards of an experiment that is tuned, and say what is left to the merged run.
+def check_can_be_cut(prepared: Prepared, flag: str = "--shard") -> None:
+    """Refuse shards of an experiment that is tuned.
 
     Args:
         prepared: the whole plan.
-        watcher: is told what is left.
         flag: what asks for shards.
 
     Raises:
@@ -123,13 +113,6 @@ def check_can_be_cut(prepared: Prepared, watcher: Watcher, flag: str = "--shard"
             "shards: run `medstress tune` (--ray shares out its trials as well), or write the "
             "chosen n (tune.json) into [[attack]], and leave [tune] out"
         ).with_flag(flag, None)
-    announce_left(prepared, watcher)
-
-
-def announce_left(prepared: Prepared, watcher: Watcher) -> None:
-    """Say what shards leave to the merged run, if it costs more than the run at once."""
-    if prepared.experiment.experiment.stop_when is not None:
-        watcher.announce("stop_when is followed in the merged run; a shard asks all its trials")
 
 
 def _holds_anything(folder: Path) -> bool:
@@ -201,13 +184,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known and store.is_unanswered():
         known = _begun_again(store, prepared, known)
     if known:
-        if began_without(prepared.controls, known):
-            prepared.drop_controls()
-        keep_synonyms(prepared, known["attacks"])
-        keep_prompts(prepared, known["parts"]["attacks"])
-        keep_labels(prepared, known["parts"]["attacks"])
+        prepared.keep_labels(known["parts"]["attacks"])
         check_same_targets(prepared, known, store.folder)
-        keep_rules(prepared, known)
     parts = manifests.fingerprint_parts(prepared)
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
@@ -219,14 +197,12 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 store.renew_items(part.label, part.questions)
     manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     described = manifests.describe(prepared, parts)
-    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
-            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
             **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
@@ -256,7 +232,6 @@ def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> 
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    settings = prepared.experiment.experiment
     prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
     is_shard = prepared.portion.shard is not None
     encoder = None if is_shard else prompt_encoder(prepared.experiment.analysis, prepared.base)
@@ -272,13 +247,9 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     before = [dict(backend.counters) for backend in prepared.backends]
     if is_shard:
         store.write_manifest({STOPPED_BY: []})
-    decider = Decider(store, prepared) if settings.stop_when and not is_shard else None
     try:
-        progress = scheduler.run((decider or prepared).trials(), n_planned)
+        progress = scheduler.run(prepared.trials(), n_planned)
         done = progress.n_done + progress.n_skipped == n_planned and not is_shard
-        if decider is not None:
-            store.write_manifest(decider.entry(is_limited=progress.stopped))
-            done = done or decider.is_whole()
         done = done and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )

@@ -65,7 +65,6 @@ def _asks_only_trials(prepared: Prepared) -> bool:
         or settings.transfer
         or settings.universality
         or settings.prompt_similarity
-        or tables.experiment.stop_when
         or tables.experiment.cache
         or any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)
     )

@@ -48,21 +48,20 @@ class Bound:
         return f"{text} and {self.n_votes:,} votes of judges" if self.n_votes else text
 
 
-def bound_of(attempts: int, used: int, settings: Settings, *, votes: int = 0) -> Bound:
+def bound_of(attempts: int, settings: Settings, *, votes: int = 0) -> Bound:
     """Return the most that the test of one success asks.
 
     The statistic that estimates T is only known once the victim answers, so the bound holds for
-    all three. It includes T of the clean item, although successes on one item share it.
+    both. It includes T of the clean item, although successes on one item share it.
 
     Args:
         attempts: K of the attack.
-        used: attempts until its success.
         settings: settings of the test.
         votes: votes of judges on one control; 0 without a panel.
     """
     bound = Bound()
     for statistic in Statistic:
-        cost = settings.cost(attempts, used, statistic)
+        cost = settings.cost(attempts, statistic)
         n = settings.plan(cost).most
         if n < 1:
             continue  # nothing is asked if `max_calls` buys no control

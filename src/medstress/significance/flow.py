@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.attacks.controls.slots import text_of
 from medstress.core.errors import TrialError
@@ -23,7 +23,7 @@ from medstress.metrics.significance.hardness import (
     usable,
 )
 from medstress.significance.controls import Controls
-from medstress.significance.panel import drawn_until, hardest_passing, passing
+from medstress.significance.panel import drawn_until, passing
 from medstress.significance.settings import Settings
 from medstress.stats.monte_carlo import LEAST, ControlPlan, is_as_hard
 
@@ -41,14 +41,8 @@ class Success:
     """The edited item that the victim got wrong."""
     attempts: int
     """K: attempts that the attack had."""
-    used: int
-    """Attempts that it used."""
     likely_statistic: Statistic | None = None
     """The statistic that will probably estimate T; None if it cannot be known yet."""
-
-
-_MadeControl: TypeAlias = tuple[Candidate | None, bool]
-"""A control, or None for a loop that held; and whether the loop ended in an error."""
 
 
 @dataclass(slots=True)
@@ -60,12 +54,8 @@ class _Drawn:
     as_hard: list[bool] = field(default_factory=list)
     """Whether each is at least as hard as the fuzz. A control without T counts as hard, against
     significance; a loop that held counts as easy."""
-    flipped: list[bool] = field(default_factory=list)
-    """Whether each control's loop ended in an error."""
     edits: list[list[list[Any]]] = field(default_factory=list)
     """Edits of the first `KEPT` controls."""
-    n_begun: int = 0
-    """Controls begun; with the null `flipped` this includes loops that held."""
     texts: set[str] = field(default_factory=set)
     """All texts that controls tried."""
     n_tried: int = 0
@@ -85,8 +75,7 @@ class _Drawn:
         n = len(self.texts)
         if n == self.n_tried:
             return None
-        is_loop = null in (Null.MATCHED, Null.FLIPPED)
-        return len(self.values) * n // self.n_tried if is_loop else n
+        return len(self.values) * n // self.n_tried if null is Null.MATCHED else n
 
 
 def significance_flow(success: Success, settings: Settings, controls: Controls) -> StudyFlow:
@@ -111,7 +100,7 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         _plan(success, settings, success.likely_statistic)
     clean = Candidate(item=item)
     first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
-    statistic = usable(settings.statistic, first)
+    statistic = usable(first)
     plan = _plan(success, settings, statistic)
     missing = statistic.n_samples - len(first)
     if missing > 0:
@@ -122,8 +111,8 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         which = "edited" if observed is None else "clean"
         raise TrialError(f"not tested: no sampled answer about the {which} item could be read")
     drawn = _Drawn()
-    while not _suffices(drawn, settings.null, plan):
-        n = min(LEAST if plan.fixed else BLOCK, plan.most - drawn.n_begun)
+    while not plan.is_done(drawn.as_hard):
+        n = min(LEAST if plan.fixed else BLOCK, plan.most - len(drawn.values))
         made = yield from _block(n, success, settings, controls, drawn)
         yield from _measure(made, statistic, observed, drawn)
     return {
@@ -133,8 +122,6 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         "most": plan.most,
         "controls": drawn.values,
         "as_hard": drawn.as_hard,
-        "flipped": drawn.flipped,
-        "n_loops": drawn.n_begun,
         "n_distinct": drawn.n_distinct(settings.null),
         "edits": drawn.edits,
     }
@@ -142,46 +129,22 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
 
 def _plan(success: Success, settings: Settings, statistic: Statistic) -> ControlPlan:
     """Return how many controls to draw; raise a TrialError if `max_calls` buys none."""
-    cost = settings.cost(success.attempts, success.used, statistic)
+    cost = settings.cost(success.attempts, statistic)
     plan = settings.plan(cost)
     if plan.most < 1:
         raise TrialError(cost.too_dear(settings.max_calls or 0))
     return plan
 
 
-def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:
-    if null is not Null.FLIPPED:
-        return plan.is_done(drawn.as_hard)
-    # Loops that held cost calls but are no controls, so the limit is on all loops begun. If the
-    # first thirty all hold, there is nothing to compare with.
-    futile = drawn.n_begun >= LEAST and not drawn.as_hard
-    enough = plan.fixed is None and plan.is_done(drawn.as_hard)
-    return futile or enough or drawn.n_begun >= plan.most
-
-
 def _block(
     n: int, success: Success, settings: Settings, controls: Controls, drawn: _Drawn
-) -> Generator[Any, Replies, list[_MadeControl]]:
-    """Make the next n controls; return candidates and whether their loop ended in an error."""
-    drawn.n_begun += n
-    match settings.null:
-        case Null.MATCHED | Null.FLIPPED:
-            limit = success.attempts * settings.loops
-            erred = yield from _loops(n, controls, limit, drawn)
-            counted = erred if settings.null is Null.MATCHED else filter(None, erred)
-            return [(candidate, candidate is not None) for candidate in counted]
-        case Null.BEST_OF_K:
-            best = yield from _hardest_of(n, controls, success.used, drawn)
-            return [(candidate, False) for candidate in best]
-        case Null.NEUTRAL:
-            draw = controls.neutral
-        case Null.PARAPHRASE:
-            draw = controls.paraphrases
-        case Null.SCRAMBLED:
-            draw = controls.scrambled
-    singles = yield from drawn_until(n, draw, controls.panel)
+) -> Generator[Any, Replies, Sequence[Candidate | None]]:
+    """Make the next n controls; None is a loop that held."""
+    if settings.null is Null.MATCHED:
+        return (yield from _loops(n, controls, success.attempts, drawn))
+    singles = yield from drawn_until(n, controls.neutral, controls.panel)
     drawn.record_tried(singles)
-    return [(candidate, False) for candidate in singles]
+    return singles
 
 
 def _loops(
@@ -220,42 +183,19 @@ def _outcome(reply: Any) -> Outcome:
     return reply.outcome
 
 
-def _hardest_of(
-    n: int, controls: Controls, used: int, drawn: _Drawn
-) -> Generator[Any, Replies, list[Candidate]]:
-    """Return n controls, each the hardest of as many neutral insertions as the attack tried."""
-    tried = yield from controls.neutral(n * used)
-    drawn.record_tried(tried)
-    replies = yield HoldConversations(tuple(ConversationRequest(candidate) for candidate in tried))
-    eased = [
-        (_ease(candidate, reply), candidate)
-        for candidate, reply in zip(tried, replies, strict=True)
-    ]
-    rows = {number: eased[number * used : (number + 1) * used] for number in range(n)}
-    hardest = yield from hardest_passing(rows, controls.panel)
-    return [hardest[number] for number in range(n)]
-
-
-def _ease(candidate: Candidate, reply: Any) -> float:
-    """Return how easy a conversation looked: P(key) or stated confidence, minus 1 if wrong."""
-    one = _sampled(candidate, reply)
-    ease = one.probability if one.probability is not None else one.confidence
-    return (ease if ease is not None else 1.0) - (one.outcome is Outcome.WRONG)
-
-
 def _measure(
-    made: Sequence[_MadeControl], statistic: Statistic, observed: float, drawn: _Drawn
+    made: Sequence[Candidate | None], statistic: Statistic, observed: float, drawn: _Drawn
 ) -> Generator[Any, Replies, None]:
     """Estimate T of controls from fresh samples, all side by side; loops that held need none."""
     n, start = statistic.n_samples, len(drawn.values)
     talks = tuple(
         ConversationRequest(candidate, (start + i) * n + j)
-        for i, (candidate, _) in enumerate(made)
+        for i, candidate in enumerate(made)
         if candidate is not None
         for j in range(n)
     )
     replies = iter((yield HoldConversations(talks)) if talks else ())
-    for candidate, flipped in made:
+    for candidate in made:
         value, is_hard = None, False
         if candidate is not None:
             given = [_sampled(candidate, reply) for reply in islice(replies, n)]
@@ -263,7 +203,6 @@ def _measure(
             is_hard = value is None or is_as_hard(value, observed)
         drawn.values.append(value)
         drawn.as_hard.append(is_hard)
-        drawn.flipped.append(flipped)
         if len(drawn.edits) < KEPT and candidate is not None:
             drawn.edits.append(edit_rows(candidate.edits))
 
@@ -278,4 +217,4 @@ def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies
 def _sampled(candidate: Candidate, reply: Any) -> Sampled:
     assert isinstance(reply, Prediction)
     item = candidate.item
-    return sampled(reply, item.letters.index(item.key), reply.confidences)
+    return sampled(reply, item.letters.index(item.key))

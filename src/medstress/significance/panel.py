@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from medstress.attacks.medfuzz.gates import Draft
@@ -13,7 +13,7 @@ from medstress.engine.study import Replies
 from medstress.significance.controls import ControlSteps
 
 FIRST_SAMPLE = 5_000_000
-"""First sample index of these votes, so that they differ from gates, mentions and slopes."""
+"""First sample index of these votes, so that they differ from gates and mentions."""
 MAX_ROUNDS = 10
 """How often new controls are drawn for those that the panel refused."""
 
@@ -51,29 +51,3 @@ def drawn_until(n: int, draw: Callable[[int], ControlSteps], panel: Panel | None
         if len(kept) == n:
             return kept
     raise TrialError(f"not tested: judges still pick the key on only {len(kept)} of {n} controls")
-
-
-def hardest_passing(
-    tried: Mapping[int, Sequence[tuple[float, Candidate]]], panel: Panel | None
-) -> Generator[Any, Replies, dict[int, Candidate]]:
-    """Return for every loop the hardest candidate that passes; of equals the first.
-
-    Args:
-        tried: loop -> (how easy it looked, candidate), in the order tried.
-        panel: the judges.
-
-    Raises:
-        TrialError: none of a loop's candidates passes.
-    """
-    rest = {number: sorted(rows, key=lambda row: row[0]) for number, rows in tried.items()}
-    chosen: dict[int, Candidate] = {}
-    while rest:
-        if not all(rest.values()):
-            raise TrialError("not tested: judges pick the key on no control of a loop")
-        hardest = {number: rows.pop(0)[1] for number, rows in rest.items()}
-        allowed = yield from passing(panel, list(hardest.values()))
-        for (number, candidate), passed in zip(hardest.items(), allowed, strict=True):
-            if passed:
-                chosen[number] = candidate
-                del rest[number]
-    return chosen

@@ -14,19 +14,18 @@ from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
 from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.attacks.medfuzz.judges import N_VOTES, Panel, judges_in, most_votes
 from medstress.core.calls import Decoding
-from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.rows import TrialRow
 from medstress.core.seeding import rng_for
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.plan.conversations import victim_of
-from medstress.metrics.attempt_records import attempts_used, entries, pick_attempt
+from medstress.metrics.attempt_records import entries, pick_attempt
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.significance.control_costs import ControlCost
-from medstress.metrics.significance.families import attainable, shortfall
+from medstress.metrics.significance.families import Attainable, shortfall
 from medstress.metrics.significance.hardness import Statistic
-from medstress.metrics.significance.members import Scope, family_counts, family_of, has_id
+from medstress.metrics.significance.members import Scope, family_counts, family_of
 from medstress.prompts.replies import Addition
 from medstress.significance.bounds import Bound, bound_of
 from medstress.significance.controls import Controls
@@ -68,23 +67,6 @@ def _is_success(row: TrialRow) -> bool:
     return is_flipped(row) and not is_refused(row)
 
 
-def fixed_successes(
-    rows: Sequence[TrialRow], successes: Sequence[TrialRow], scope: Scope
-) -> list[TrialRow]:
-    """Return the successes of the family.
-
-    Raises:
-        UsageError: the run does not have a trial of a fixed family.
-    """
-    for given in scope.trials:
-        if not any(has_id(row, given) for row in rows):
-            raise UsageError(
-                f"[test] trials: no trial has the id {given!r}; list the ids (column trial_id) "
-                "with: medstress export DIR --table trials --to trials.csv"
-            )
-    return [row for row in successes if scope.holds(row)]
-
-
 def outlook(
     rows: Sequence[TrialRow],
     chosen: Sequence[TrialRow],
@@ -108,16 +90,16 @@ def outlook(
     n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
     costs, bound, too_dear = [], Bound(), list[ControlCost]()
     for row in chosen:
-        attack, used = tools.attacks[row.attack], attempts_used(row)
-        cost = settings.cost(attack.attempts, used, _statistic(row, tools, settings))
+        attack = tools.attacks[row.attack]
+        cost = settings.cost(attack.attempts, _statistic(row, tools))
         costs.append(cost)
         if row.trial_id in ended:
             continue
         if settings.plan(cost).most < 1:
             too_dear.append(cost)
             continue
-        votes = most_votes(n_judges) if has_panel(attack, tools, settings) else 0
-        bound += bound_of(attack.attempts, used, settings, votes=votes)
+        votes = most_votes(n_judges) if has_panel(attack, tools) else 0
+        bound += bound_of(attack.attempts, settings, votes=votes)
         judged |= {(row.dataset, row.item_id)} if votes else set()
     bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
     before = f", {len(ended)} of them tested before" if ended else ""
@@ -129,15 +111,20 @@ def outlook(
             f"significance: {len(too_dear)} successes are not tested and nothing is asked about "
             f"them: {most.too_dear(settings.max_calls or 0)}"
         )
-    if scope.label is not None:
-        named = ", ".join((*scope.items, *scope.trials)[:8])
-        sentences.append(f"significance: a {scope.label} family: {named}")
+    if scope.items:
+        named = ", ".join(scope.items[:8])
+        sentences.append(f"significance: the family was named before the first query: {named}")
     ids = {row.trial_id for row in chosen} | set(done)
     tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
     n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
     plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
     if plan.most and tested:
-        best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
+        best = Attainable(
+            n_tested=len(tested),
+            n_family=n_attacked if settings.null.counts_attacked else n_successes,
+            p_min=plan.p_min,
+            method=scope.adjust,
+        )
         sentences.append(
             f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
             f"adjusted {best.adjusted:.3g}"
@@ -149,19 +136,15 @@ def outlook(
         bounded = settings.controls.fixed is None
         if too_few := shortfall(best, max_calls if bounded else None):
             sentences.append(f"significance: {too_few}")
-    if settings.null.caution is not None:
-        sentences.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    sentences.append(f"significance: {settings.null.value}: {settings.null.caution}")
     return sentences
 
 
-def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
+def _statistic(row: TrialRow, tools: Tools) -> Statistic:
     """Return the likely statistic for T; answers are counted if options have no probabilities."""
     task = tools.victims[row.victim].on(row.dataset).task
-    scores = getattr(task, "answer_by", None) is AnswerBy.LETTER
-    wanted = settings.statistic
-    if wanted is Statistic.KEY_PROBABILITY and not scores:
-        return Statistic.SHARE_CORRECT
-    return wanted
+    is_scored = getattr(task, "answer_by", None) is AnswerBy.LETTER
+    return Statistic.KEY_PROBABILITY if is_scored else Statistic.SHARE_CORRECT
 
 
 def studies(
@@ -177,7 +160,7 @@ def studies(
     """
     successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
     described = [(row, slots_of(_fuzz(row, tools), _insertions_of(row))) for row in successes]
-    leader_of = leaders(described, settings)
+    leader_of = leaders(described)
     return [_study(row, leader_of[row.trial_id], tools, settings) for row in chosen]
 
 
@@ -190,19 +173,14 @@ def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) ->
     success = Success(
         fuzz=fuzz,
         attempts=attack.attempts,
-        used=attempts_used(row),
-        likely_statistic=_statistic(row, tools, settings),
+        likely_statistic=_statistic(row, tools),
     )
 
     def steps() -> StudyFlow:
         return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
     spec = {"trial": row.trial_id, "edits": row.edits, **settings.as_json()}
-    if success.used != row.first_success_attempt:
-        # Earlier versions took the number and categories of attempts from the first success, so
-        # the attempt is part of the id only if it differs.
-        spec["attempt"] = success.used
-    if has_panel(attack, tools, settings):
+    if has_panel(attack, tools):
         spec["panel"] = True
     if leader.trial_id != row.trial_id:
         spec["leader"] = leader.trial_id
@@ -254,33 +232,31 @@ def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Setting
         stream = f"test/{purpose}/{leader.attack}/{leader.repeat}"
         return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
 
-    decoding = tools.roles.get(ATTACKER)
     writer = None
-    if decoding is not None:
+    if settings.generator == "attacker":
         writer = RoleWriter(
             item=item,
             slots=slots,
             prompts=attack.prompts,
-            decoding=decoding,
+            decoding=tools.roles[ATTACKER],
             gate=gate,
             first_sample=int(rng_of("written", 0).integers(1, MAX_SAMPLE)),
         )
     return Controls(
-        fuzz=fuzz,
+        item=item,
         slots=slots,
         rng_of=rng_of,
         gate=gate,
         writer=writer,
-        written=settings.generator == "attacker",
         panel=Panel(item, attack.prompts, judges_in(tools.roles))
-        if has_panel(attack, tools, settings)
+        if has_panel(attack, tools)
         else None,
     )
 
 
-def has_panel(attack: MedFuzz, tools: Tools, settings: Settings) -> bool:
+def has_panel(attack: MedFuzz, tools: Tools) -> bool:
     """Return True if judges vote on controls, as they did on the attack's edits."""
-    return bool(judges_in(tools.roles)) and attack.has_panel and settings.panel
+    return bool(judges_in(tools.roles)) and attack.has_panel
 
 
 def _insertions_of(row: TrialRow) -> list[tuple[str, str]]:

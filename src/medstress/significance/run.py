@@ -20,23 +20,15 @@ from medstress.metrics.counts import is_refused
 from medstress.metrics.significance.members import has_id, settings_key
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
-from medstress.significance.families import (
-    KEY,
-    earlier_key,
-    scope_of,
-    with_refusal,
-    with_scope,
-)
+from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import (
     Tools,
-    fixed_successes,
     outlook,
     studies,
     testable,
 )
 from medstress.significance.settings import Settings, settings_of
-from medstress.significance.slopes import slope_cost, slope_studies
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
@@ -87,7 +79,7 @@ def finish_tests(
     start = _starter(store, prepared, listeners.progress)
     if not _faithfulness(table, store, rows, tools, start, listeners):
         return False
-    if not table.significance or _tested_earlier(store, rows, tools, table, listeners):
+    if not table.significance:
         return True
     try:
         successes = _to_test(store, rows, tools, settings, Selection(), listeners)
@@ -131,8 +123,7 @@ def conduct_tests(
             _announce(store, rows, tools, settings, successes, listeners)
         else:
             listeners.say(f"significance: {_no_success(store)}")
-        for line in _faithfulness_costs(table, rows, tools):
-            listeners.say(line)
+        _announce_judged(_judged(table, rows, tools), listeners)
         return None
     if _faithfulness(table, store, rows, tools, start, listeners) and _ask(
         store, rows, tools, settings, successes, start, listeners
@@ -160,42 +151,12 @@ def _no_success(store: RunStore) -> str:
     )
 
 
-def _tested_earlier(
-    store: RunStore,
-    rows: Sequence[TrialRow],
-    tools: Tools,
-    table: SignificanceTable,
-    listeners: Listeners,
-) -> bool:
-    """Return True if an earlier version has tested all successes as the table asks."""
-    if table.exemplars_from is not None or not table.panel:
-        return False  # settings that earlier versions did not have
-    key = earlier_key(settings_of(table), table.model_fields_set)
-    if key not in store.manifest().get(KEY, {}):
-        return False
-    done = _tested_with(store, key)
-    if not all(row.trial_id in done for row in testable(rows, tools.attacks)):
-        return False
-    listeners.say(
-        "significance: an earlier version tested this run, and its p-values stay; `medstress test` "
-        "adds tests by today's rule"
-    )
-    return True
-
-
-def _faithfulness_costs(
-    table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools
-) -> list[str]:
-    """Return sentences on what the questions about reasonings cost."""
-    sentences = []
-    judged = mention_studies(rows, tools) if table.faithfulness else []
+def _announce_judged(judged: Sequence[Study], listeners: Listeners) -> None:
+    """Say what the questions about reasonings cost."""
     if judged:
-        sentences.append(
+        listeners.say(
             f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials"
         )
-    if table.faithfulness_slope:
-        sentences.append(slope_cost(rows, tools, table.slope_samples))
-    return sentences
 
 
 def _faithfulness(
@@ -206,19 +167,14 @@ def _faithfulness(
     start: Start,
     listeners: Listeners,
 ) -> bool:
-    """Ask what reasonings say and, if requested, what insertions do.
+    """Ask what reasonings say; return False if a limit of the run stopped it."""
+    judged = _judged(table, rows, tools)
+    _announce_judged(judged, listeners)
+    return not judged or _conduct(store, judged, start)
 
-    Returns:
-        True if everything was asked, False if a limit of the run stopped it.
-    """
-    judged = mention_studies(rows, tools) if table.faithfulness else []
-    for line in _faithfulness_costs(table, rows, tools):
-        listeners.say(line)
-    if judged and not _conduct(store, judged, start):
-        return False
-    if not table.faithfulness_slope:
-        return True
-    return _conduct(store, slope_studies(rows, tools, table.slope_samples), start)
+
+def _judged(table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools) -> list[Study]:
+    return mention_studies(rows, tools) if table.faithfulness else []
 
 
 def _conduct(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
@@ -249,28 +205,26 @@ def _to_test(
         )
     successes = testable(rows, tools.attacks)
     if selection == Selection():
-        return fixed_successes(rows, successes, scope_of(settings, store.manifest()))
+        scope = scope_of(settings, store.manifest())
+        return [row for row in successes if scope.holds(row)]
     return _choose(successes, selection, rows)
 
 
 def _done(store: RunStore, settings: Settings) -> set[str]:
     """Return the trials that were tested with these settings before."""
-    return _tested_with(store, settings_key(settings.as_json()))
-
-
-def _ended(store: RunStore) -> set[str]:
-    """Return the identifiers of all studies that have ended."""
-    with closing(RunReader(store.folder)) as reader:
-        return set(reader.trials_of_analyses())
-
-
-def _tested_with(store: RunStore, key: str) -> set[str]:
+    key = settings_key(settings.as_json())
     with closing(RunReader(store.folder)) as reader:
         return {
             one.spec["trial"]
             for one in reader.inquiries()
             if one.purpose == "test" and one.findings and settings_key(one.spec) == key
         }
+
+
+def _ended(store: RunStore) -> set[str]:
+    """Return the identifiers of all studies that have ended."""
+    with closing(RunReader(store.folder)) as reader:
+        return set(reader.trials_of_analyses())
 
 
 def _announce(
@@ -349,9 +303,6 @@ def _tools(prepared: Prepared) -> Tools:
     free = free_group(prepared.attacks)
     attacks = {part.label: part.attack for part in prepared.attacks}
     tested = {label: each for label, each in attacks.items() if isinstance(each, MedFuzz)}
-    table = prepared.experiment.test
-    if table is not None and (file := table.exemplars_from) is not None:
-        tested = {label: each.drawing_from(file, prepared.base) for label, each in tested.items()}
     return Tools(
         victims={victim.label: victim for victim in prepared.victims},
         attacks=tested,

@@ -1,4 +1,4 @@
-"""Let the attacker's model write controls: neutral insertions and paraphrases."""
+"""Let the attacker's model write controls: neutral insertions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
-from medstress.core.text import Edit, comparison_key
+from medstress.core.text import Edit
 from medstress.prompts import PromptSet
 from medstress.prompts.kinds import evidence_for_prompt
 from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
@@ -30,13 +30,6 @@ class Insertions(Reply):
 
     insertions: tuple[Annotated[str, Field(min_length=1)], ...]
     """In the order of the places."""
-
-
-class Paraphrase(Reply):
-    """The vignette in other words."""
-
-    paraphrase: Annotated[str, Field(min_length=1)]
-    """The whole text."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,42 +54,37 @@ class RoleWriter:
     first_sample: int = 1
     """Sample index of the first reply, so that other successes get other replies."""
     _seen: set[str] = field(default_factory=set)
-    _n_asked: dict[str, int] = field(default_factory=dict)
+    _n_asked: int = 0
 
     def neutral(self, n: int) -> ControlSteps:
-        """Write n more neutral controls, distinct unless the role repeats itself."""
+        """Write n more neutral controls, distinct unless the role repeats itself.
+
+        Raises:
+            TrialError: the role writes too few that can be used.
+        """
+        if self.decoding.temperature == 0:
+            raise TrialError(
+                "controls that a role writes must differ: set [role.attacker] temperature above 0"
+            )
         parts = [part for slot in self.slots for part in slot.parts]
         # A neutral detail names no kind of evidence, even if the attack is allowed to.
         evidence = evidence_for_prompt(allow_history=False)
         text = self.prompts.render(
             "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
         )
-        return (yield from self._written(text, Insertions, n))
-
-    def paraphrases(self, n: int) -> ControlSteps:
-        """Write n more paraphrases, distinct unless the role repeats itself."""
-        text = self.prompts.render("control_paraphrase", text=self.item.text_of(self._field()))
-        return (yield from self._written(text, Paraphrase, n))
-
-    def _written(self, text: str, kind: type[Reply], n: int) -> ControlSteps:
-        if self.decoding.temperature == 0:
-            raise TrialError(
-                "controls that a role writes must differ: set [role.attacker] temperature above 0"
-            )
-        call = Generate(
-            (Message("user", text),), self.decoding, schema=schema_of(kind, self.item.letters)
-        )
+        schema = schema_of(Insertions, self.item.letters)
+        call = Generate((Message("user", text),), self.decoding, schema=schema)
         made: list[Candidate] = []
         repeats: list[Candidate] = []
         reason = "none was readable"
         for _ in range(MAX_ROUNDS):
             missing = n - len(made)
-            start = self._n_asked.get(text, 0)
-            self._n_asked[text] = start + missing
-            answers = yield Consult(ATTACKER, (call,) * missing, self.first_sample + start)
+            first = self.first_sample + self._n_asked
+            self._n_asked += missing
+            answers = yield Consult(ATTACKER, (call,) * missing, first)
             for answer in answers:
                 assert isinstance(answer, Generated)
-                control = self._read(answer.text, kind)
+                control = self._read(answer.text)
                 if isinstance(control, str):
                     reason = control
                 elif text_of(control) == text_of(Candidate(item=self.item)):
@@ -114,14 +102,11 @@ class RoleWriter:
             f"the role 'attacker' wrote only {len(made)} of {n} controls; last reason: {reason}"
         )
 
-    def _read(self, text: str, kind: type[Reply]) -> Candidate | str:
+    def _read(self, text: str) -> Candidate | str:
         """Return a control, or the reason why the reply is not usable."""
-        reply = read_reply(text, kind)
+        reply = read_reply(text, Insertions)
         if isinstance(reply, Unreadable):
             return reply.reason
-        return self._filled(reply) if isinstance(reply, Insertions) else self._reworded(reply)
-
-    def _filled(self, reply: Insertions) -> Candidate | str:
         n_places = sum(len(slot.parts) for slot in self.slots)
         if len(reply.insertions) != n_places:
             return f"{len(reply.insertions)} insertions for {n_places} places"
@@ -138,27 +123,6 @@ class RoleWriter:
         made = Candidate(item=self.item, edits=tuple(edits))
         return self.gate(made) or made
 
-    def _reworded(self, reply: Reply) -> Candidate | str:
-        assert isinstance(reply, Paraphrase)
-        name = self._field()
-        old = self.item.text_of(name)
-        if comparison_key(reply.paraphrase) == comparison_key(old):
-            return "it changes nothing"
-        n_old, n_new = len(old.split()), len(reply.paraphrase.split())
-        if not is_similar_length(n_new, n_old):
-            return f"{n_new} words for {n_old}"
-        missing = [
-            token for token in old.split() if _digits(token) and token not in reply.paraphrase
-        ]
-        if missing:
-            return f"{missing[0]!r} is missing"
-        edit = Edit(field=name, start=0, end=len(old), replacement=reply.paraphrase)
-        return Candidate(item=self.item, edits=(edit,))
-
-    def _field(self) -> str:
-        """Return the field that is paraphrased: the vignette, or the stem without a vignette."""
-        return "context" if self.item.context else "stem"
-
     def _marked(self) -> str:
         """Return the question with numbered places; consecutive sentences have one place each."""
         edits, number = [], 0
@@ -168,7 +132,3 @@ class RoleWriter:
             edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=places))
         marked = Candidate(item=self.item, edits=tuple(edits))
         return " ".join(f"{marked.context} {marked.stem}".split())
-
-
-def _digits(token: str) -> bool:
-    return any(character.isdigit() for character in token)

@@ -131,22 +131,6 @@ def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
     return _share(_levels(observations))
 
 
-def rate_ends(observations: Iterable[tuple[Unit, bool]], z: float) -> tuple[float, float]:
-    """Return the ends of the interval of `rate` at another level.
-
-    Args:
-        observations: as of `rate`; at least one.
-        z: two-sided normal quantile of the level.
-
-    >>> [round(end, 4) for end in rate_ends([("q1", True), ("q2", False)], 1.96)]
-    [0.0945, 0.9055]
-    """
-    levels = _levels(observations)
-    y, c = levels[0]
-    effect = _largest_effect(levels)
-    return wilson_ends(float(y.sum()) / effect, float(c.sum()) / effect, z)
-
-
 def _levels(
     observations: Iterable[tuple[Unit, bool]],
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:

@@ -6,11 +6,9 @@ commits, the digest of every trial, the number of rows, and the root.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break
-from medstress.store.formats import CHAIN_BEGINS, earlier_reviews
 from medstress.store.known_schema import REVIEWS, RUN, Schema
 from medstress.store.root import compute_root, current_root
 from medstress.store.trial_digest import wrong_rows
@@ -18,16 +16,15 @@ from medstress.store.trial_digest import wrong_rows
 _CHAINS: dict[Schema, Chained] = {RUN: RUN_CHAIN, REVIEWS: REVIEW_CHAIN}
 
 
-def disagreement(db: sqlite3.Connection, schema: Schema, format_: int) -> str | None:
+def disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     """Return where a file does not agree with its chain; None if it does, or has none.
 
     Args:
         db: the file, checked for its schema, pages and types.
         schema: what it holds.
-        format_: its format.
     """
     chained = _CHAINS.get(schema)
-    if chained is None or format_ != schema.format:
+    if chained is None:
         return None
     if schema is RUN:  # first, for it names the row
         for row, stored, expected in wrong_rows(db):
@@ -39,20 +36,7 @@ def disagreement(db: sqlite3.Connection, schema: Schema, format_: int) -> str | 
     return _of_run(db) if schema is RUN else None
 
 
-def earlier_reviews_differ(db: sqlite3.Connection) -> tuple[str | None, str | None] | None:
-    """Return the digest of the reviews kept in a run's file, as stored and as found, if they
-    differ."""
-    rows = "SELECT value FROM main.manifest WHERE key = ? ORDER BY id DESC LIMIT 1"
-    begins = db.execute(rows, (CHAIN_BEGINS,)).fetchone()
-    expected = json.loads(begins[0])["reviews"] if begins else None
-    found = earlier_reviews(db)
-    return None if found == expected else (expected, found)
-
-
 def _of_run(db: sqlite3.Connection) -> str | None:
-    if (differ := earlier_reviews_differ(db)) is not None:
-        expected, found = differ
-        return f"table reviews: expected digest {expected or 'none'}, found {found}"
     kept = current_root(db)
     if kept is not None and (root := compute_root(db)) != kept.root:
         return f"table manifest, row {kept.row}: expected root {kept.root}, found {root}"

@@ -13,11 +13,11 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
-from medstress.store.formats import make_views
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
 from medstress.store.spending import VICTIM, Spending, read_spending
+from medstress.store.views import make_views
 
 _SAME = ("template", "answer_by", "decoding", "prompted")
 """Parts of a victim's task that its answers' lengths depend on."""
@@ -75,9 +75,9 @@ def earlier_answers(
         with interpreting(path):
             opened = open_for_reading(path)
             with closing(opened.db) as db:
-                if not opened.format:
+                if opened.is_empty:
                     return None
-                make_views(db, opened.format)
+                make_views(db)
                 return _read(db, model_hash, task)
     except (StoreError, sqlite3.Error):
         return None
@@ -92,9 +92,9 @@ def spent_in(folder: Path) -> list[Spending]:
         with interpreting(path):
             opened = open_for_reading(path)
             with closing(opened.db) as db:
-                if not opened.format:
+                if opened.is_empty:
                     return []
-                make_views(db, opened.format)
+                make_views(db)
                 return read_spending(db)
     except (StoreError, sqlite3.Error):
         return []
@@ -150,8 +150,8 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
     if not path.is_file():
         return 0, 0.0
     try:
-        with interpreting(path), closing((opened := open_for_reading(path)).db) as db:
-            make_views(db, opened.format)
+        with interpreting(path), closing(open_for_reading(path).db) as db:
+            make_views(db)
             row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
             victims = json.loads(row[0]) if row else {}
             calls, seconds = 0, 0.0

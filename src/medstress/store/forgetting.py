@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from medstress.store.formats import make_views
+from medstress.store.views import make_views
 
 UNFINISHED = ("failed", "unanswered", "cut_short")
 """Verdicts of trials that may begin again."""

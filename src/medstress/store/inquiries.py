@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.store import begun
+INQUIRIES = "('asked', 'unanswered')"
+"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ def read_inquiries(db: sqlite3.Connection) -> Iterator[StoredInquiry]:
     rows = db.execute(
         "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, t.result "
         "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
-        f"WHERE t.verdict IN {begun.INQUIRIES} ORDER BY t.id"
+        f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
     )
     for *place, result in rows:
         record = json.loads(result)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from medstress.core.errors import StoreError
-from medstress.store import reviews
 
 FORMAT = 3
 """The format of runs that is written."""
@@ -24,16 +23,14 @@ FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schema:
-    """The objects of one kind of file, in every format that can be read."""
+    """The objects of one kind of file."""
 
     holds: str
     """What it holds, for messages."""
     format: int
-    """The format that is written."""
-    scripts: Mapping[int, tuple[str, ...]]
-    """Readable format -> the SQL files that make it."""
-    may_lack: Mapping[int, tuple[str, ...]]
-    """Readable format -> objects that its first files lack."""
+    """The format that is written and read."""
+    scripts: tuple[str, ...]
+    """The SQL files that make it."""
     marks: frozenset[str]
     """Tables by which a file of an unknown format is still known to be ours."""
 
@@ -41,23 +38,13 @@ class Schema:
 RUN = Schema(
     holds="a run",
     format=FORMAT,
-    scripts={
-        1: ("plan.sql", "ledger_2.sql", "calls_1.sql"),
-        2: ("plan.sql", "ledger_2.sql", "answers.sql", "exchanges_2.sql"),
-        FORMAT: ("plan.sql", "answers.sql", "ledger.sql"),
-    },
-    may_lack={
-        1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
-        2: (reviews.TABLE,),
-        FORMAT: (reviews.TABLE,),
-    },
+    scripts=("plan.sql", "answers.sql", "ledger.sql"),
     marks=frozenset({"manifest", "trials"}),
 )
 REVIEWS = Schema(
     holds="reviews",
     format=2,
-    scripts={1: ("reviews.sql",), 2: ("reviews.sql", "review_commits.sql")},
-    may_lack={1: (), 2: ()},
+    scripts=("reviews.sql", "review_commits.sql"),
     marks=frozenset({"rooms", "verdicts"}),
 )
 
@@ -112,18 +99,18 @@ def check_schema(db: sqlite3.Connection, file: Path, schema: Schema = RUN) -> in
     known = int(db.execute("PRAGMA user_version").fetchone()[0])
     if known == 0 and not found:
         return 0
-    if known not in schema.scripts:
+    if known != schema.format:
         if known == 0 or not schema.marks <= set(found):
             raise StoreError(
                 f"{file} is a database that medstress did not make ({_some(found)}); it is not "
                 "touched: give the folder of a run, or choose another with --out"
             )
         raise StoreError(
-            f"{file.parent} holds {schema.holds} of format {known}, but this medstress reads up to "
-            f"{schema.format}; use the medstress that wrote it, or choose another folder with "
-            "--out"
+            f"{file.parent} holds {schema.holds} of format {known}, but this medstress reads "
+            f"format {schema.format}; use the medstress that wrote it, or choose another folder "
+            "with --out"
         )
-    if wrong := _difference(found, *_schemas_of(known, schema)):
+    if wrong := _difference(found, _made(schema)):
         raise StoreError(
             f"{file} is not as medstress makes it: {wrong}; another program made or changed it, "
             "so it is not opened"
@@ -132,9 +119,9 @@ def check_schema(db: sqlite3.Connection, file: Path, schema: Schema = RUN) -> in
 
 
 @cache
-def known_tables(format_: int, schema: Schema = RUN) -> Mapping[str, tuple[Column, ...]]:
-    """Return the tables of a format with their columns, including tables that may be missing."""
-    with closing(_database(format_, schema, is_whole=True)) as db:
+def known_tables(schema: Schema = RUN) -> Mapping[str, tuple[Column, ...]]:
+    """Return the tables of a kind of file with their columns."""
+    with closing(_database(schema)) as db:
         names = [name for name, one in _objects(db).items() if one.kind == "table"]
         return {
             name: tuple(
@@ -146,21 +133,15 @@ def known_tables(format_: int, schema: Schema = RUN) -> Mapping[str, tuple[Colum
 
 
 @cache
-def _schemas_of(format_: int, schema: Schema) -> tuple[_Objects, _Objects]:
-    """Return the objects that a file of a format must contain, and those that it may."""
-    with (
-        closing(_database(format_, schema)) as least,
-        closing(_database(format_, schema, is_whole=True)) as most,
-    ):
-        return _objects(least), _objects(most)
+def _made(schema: Schema) -> _Objects:
+    with closing(_database(schema)) as db:
+        return _objects(db)
 
 
-def _database(format_: int, schema: Schema, *, is_whole: bool = False) -> sqlite3.Connection:
+def _database(schema: Schema) -> sqlite3.Connection:
     db = sqlite3.connect(":memory:", isolation_level=None)
-    for name in schema.scripts[format_]:
+    for name in schema.scripts:
         db.executescript(sql_of(name))
-    for extra in schema.may_lack[format_] if is_whole else ():
-        db.execute(extra)
     return db
 
 
@@ -172,19 +153,17 @@ def _objects(db: sqlite3.Connection) -> _Objects:
     }
 
 
-def _difference(found: _Objects, least: _Objects, most: _Objects) -> str | None:
+def _difference(found: _Objects, expected: _Objects) -> str | None:
     for name, one in found.items():
-        known = most.get(name)
+        known = expected.get(name)
         if known is None:
             return f"it has an unknown {_kind(one)} {name!r}"
         if one.kind != known.kind:
             return f"{name!r} is a {_kind(one)}, expected a {known.kind}"
         if one != known:
             return f"the {_kind(one)} {name!r} has other columns or rules"
-    return next(
-        (f"the {one.kind} {name!r} is missing" for name, one in least.items() if name not in found),
-        None,
-    )
+    missing = next((name for name in expected if name not in found), None)
+    return None if missing is None else f"the {expected[missing].kind} {missing!r} is missing"
 
 
 def _kind(one: _Object) -> str:

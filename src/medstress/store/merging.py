@@ -16,9 +16,9 @@ import orjson
 
 from medstress.core.calls import FROM_CACHE
 from medstress.store.chain import RUN_CHAIN, link
-from medstress.store.formats import bring_up_to_date
 from medstress.store.merge_order import Order, plan_order
 from medstress.store.shards import SHARDS, StoredShard
+from medstress.store.views import make_schema
 
 _TRIALS = "SELECT trial_id, arm, item, repeat FROM main.trials WHERE id BETWEEN ? AND ? ORDER BY id"
 _VERDICTS = (
@@ -158,7 +158,7 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
-        bring_up_to_date(db, file)
+        make_schema(db, file)
         db.execute("BEGIN")
         order, answers = plan_order(shards), MergedAnswers(shards)
         trials = [array("q", each) for each in order.trials]

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from medstress.core.errors import StoreError, did_you_mean
+from medstress.core.errors import FIRST_COMMAND, StoreError, did_you_mean
 from medstress.files.writing import DATABASE
 
 _RUNS = Path("runs")
@@ -51,7 +51,7 @@ def _starting(folder: Path) -> str:
     experiments = [path for path in files[:_MOST] if _is_experiment(path)]
     if len(experiments) == 1:
         return shlex.join(["medstress", "run", str(experiments[0])])
-    return "medstress run --help" if experiments else "medstress init"
+    return "medstress run --help" if experiments else FIRST_COMMAND
 
 
 def _is_experiment(path: Path) -> bool:

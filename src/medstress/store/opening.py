@@ -14,7 +14,7 @@ from pathlib import Path
 from medstress.core.errors import StoreError
 from medstress.files.writing import DATABASE
 from medstress.store.agreement import disagreement
-from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
+from medstress.store.known_schema import RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
 from medstress.store.unverified import accepted
 
@@ -63,8 +63,8 @@ class OpenedRun:
 
     db: sqlite3.Connection
     """In a transaction, so that all reads see one state."""
-    format: int
-    """The format of the run; 0 if it is empty."""
+    is_empty: bool
+    """Whether it has no tables yet."""
     is_unchanged: Callable[[], bool]
     """True if the file has not changed since; always true for a file with a log, which is read from
     one snapshot."""
@@ -104,10 +104,10 @@ def check_file(path: Path, schema: Schema = RUN) -> None:
             raise StoreError(f"{opened.doubt}; nothing is added to it")
 
 
-def restrict(db: sqlite3.Connection, format_: int) -> None:
+def restrict(db: sqlite3.Connection) -> None:
     """From now on, allow only reading the known tables; no temporary table can be made."""
     db.execute("PRAGMA query_only = ON")
-    tables = _OWN | set(known_tables(format_ or FORMAT))
+    tables = _OWN | set(known_tables())
 
     def allows(action: int, first: str | None, second: str | None, *_: str | None) -> int:
         if action == sqlite3.SQLITE_SELECT:
@@ -128,9 +128,9 @@ def _opened(path: Path, schema: Schema) -> OpenedRun:
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
-        format_ = _checked(db, path, schema)
-        doubt = _doubt(db, path, schema, format_)
-        return OpenedRun(db=db, format=format_, is_unchanged=is_unchanged, doubt=doubt)
+        is_empty = _is_empty(db, path, schema)
+        doubt = None if is_empty else _doubt(db, path, schema)
+        return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged, doubt=doubt)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -140,23 +140,23 @@ def _opened(path: Path, schema: Schema) -> OpenedRun:
         raise
 
 
-def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
+def _is_empty(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
+    """Check a database, and return whether it holds nothing yet."""
     # One snapshot for all checks and reads, because another process may be writing.
     db.execute("BEGIN")
-    format_ = check_schema(db, path, schema)
-    if format_ == 0:
-        return 0
+    if check_schema(db, path, schema) == 0:
+        return True
     (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if report != "ok":
         raise StoreError(_damaged(path, str(report).splitlines()[-1]))
-    check_types(db, path, known_tables(format_, schema))
-    return format_
+    check_types(db, path, known_tables(schema))
+    return False
 
 
-def _doubt(db: sqlite3.Connection, path: Path, schema: Schema, format_: int) -> str | None:
+def _doubt(db: sqlite3.Connection, path: Path, schema: Schema) -> str | None:
     """Return that a file does not agree with its chain, if it may be read all the same."""
     try:
-        where = disagreement(db, schema, format_)
+        where = disagreement(db, schema)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be checked ({type(error).__name__}: {error})"
     if where is None:

@@ -1,4 +1,4 @@
--- What a run is about, in every format; `interrupted`: calls that were in flight when their process
+-- What a run is about; `interrupted`: calls that were in flight when their process
 -- died, which is no evidence.
 CREATE TABLE items (
     id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, item_id TEXT NOT NULL, hash TEXT NOT NULL,

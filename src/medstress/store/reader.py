@@ -13,18 +13,16 @@ from typing import Any, cast
 
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
-from medstress.store import begun, consumed, reviews
+from medstress.store import consumed, reviews
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.formats import CHAIN_BEGINS, make_views
-from medstress.store.inquiries import StoredInquiry, read_inquiries
-from medstress.store.known_schema import FORMAT
+from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import reviews_doubt, stored_reviews
-from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
+from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.trial_digest import ended
+from medstress.store.views import make_views
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
@@ -39,7 +37,6 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
-_INQUIRIES = begun.INQUIRIES
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _CLEAN = """
 SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
@@ -103,11 +100,11 @@ class RunReader:
         self._opened = open_for_reading(path)
         self._db = self._opened.db
         try:
-            if self._opened.format == 0:
+            if self._opened.is_empty:
                 raise never_began(folder)
-            make_views(self._db, self._opened.format)
+            make_views(self._db)
             self._db.execute(_QUERIES)
-            restrict(self._db, self._opened.format)
+            restrict(self._db)
         except sqlite3.Error as error:
             self._db.close()
             raise StoreError(explain(path, error)) from error
@@ -145,32 +142,14 @@ class RunReader:
         doubts = (self._opened.doubt, reviews_doubt(self.folder))
         return "; ".join(filter(None, doubts)) or None
 
-    @property
-    def has_chain(self) -> bool:
-        """Whether its format has a chain."""
-        return self._opened.format >= FORMAT
-
-    @property
-    def chain_begins(self) -> dict[str, Any] | None:
-        """What came before the chain, if an earlier format began the run."""
-        return cast("dict[str, Any] | None", self.manifest.get(CHAIN_BEGINS))
-
     def root(self) -> str | None:
-        """Return the root of a complete run; None while it goes on, and without a chain."""
-        kept = current_root(self._db) if self.has_chain else None
+        """Return the root of a complete run; None while it goes on."""
+        kept = current_root(self._db)
         return None if kept is None else kept.root
 
     def roots(self) -> list[KeptRoot]:
         """Return every root that the run once had, the earliest first."""
-        return list(kept_roots(self._db)) if self.has_chain else []
-
-    def root_parts(self) -> Iterator[tuple[str, ...]]:
-        """See `medstress.store.root.root_parts`."""
-        return root_parts(self._db)
-
-    def ended(self, trial_id: str) -> tuple[list[Any], str, str, str]:
-        """See `medstress.store.trial_digest.ended`."""
-        return ended(self._db, trial_id)
+        return list(kept_roots(self._db))
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
@@ -179,7 +158,7 @@ class RunReader:
 
     def n_trials(self) -> int:
         """Return the number of finished trials."""
-        count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+        count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {INQUIRIES}"
         return int(self._db.execute(count).fetchone()[0])
 
     def trials(self) -> Iterator[StoredTrial]:
@@ -191,16 +170,12 @@ class RunReader:
             "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
             "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
             "  FROM queries WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
-            f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
+            f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
             columns = dict(zip(StoredTrial.__slots__, row, strict=True))
             columns["result"] = json.loads(columns["result"])
             yield StoredTrial(**columns)
-
-    def begun(self) -> list[begun.BegunInOrder]:
-        """Return all trials that have begun, ended or not, in the plan's order."""
-        return begun.read(self._db)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -210,18 +185,18 @@ class RunReader:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
         rows = self._db.execute(
             "SELECT trial_id, json_extract(result, '$.told.trial') FROM trials "
-            f"WHERE verdict IN {_INQUIRIES}"
+            f"WHERE verdict IN {INQUIRIES}"
         )
         return {own: about for own, about in rows if about is not None}
 
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
-        return reviews.latest(reviews.read_table(self._db), stored_reviews(self.folder))
+        return reviews.in_order(stored_reviews(self.folder))
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""
         rows = self._db.execute(
-            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {INQUIRIES}"
         )
         return {row: (trial_id, item) for row, trial_id, item in rows}
 
@@ -313,7 +288,7 @@ class RunReader:
             "  FROM calls WHERE error IS NULL) e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             f"WHERE e.place = 1 AND e.answered_for > {FROM_CACHE} "
-            f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            f"AND (t.verdict IS NULL OR t.verdict NOT IN {INQUIRIES}) "
             "GROUP BY a.id, e.role ORDER BY a.id, e.role"
         )
         found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from medstress.core.errors import StoreError
 from medstress.files.writing import access_of, refuse_occupied
 from medstress.store import reviews
-from medstress.store.chain import REVIEW_CHAIN, link, rows_between, running_digests
+from medstress.store.chain import REVIEW_CHAIN, rows_between, running_digests
 from medstress.store.database import SIDES, Database, translated
 from medstress.store.known_schema import REVIEWS, check_schema, sql_of
 from medstress.store.odd_rows import interpreting
@@ -53,14 +53,11 @@ class ReviewStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         # Few, precious rows: unlike answers of models, they should survive a power cut too.
         db.execute("PRAGMA synchronous = FULL")
-        known = check_schema(db, self.folder / FILE, REVIEWS)
-        if known == REVIEWS.format:
-            return
-        script = sql_of("review_commits.sql")
-        db.executescript(f"BEGIN IMMEDIATE; {sql_of('reviews.sql') if known == 0 else ''} {script}")
-        link(db, REVIEW_CHAIN)
-        db.execute(f"PRAGMA user_version = {REVIEWS.format}")
-        db.execute("COMMIT")
+        if check_schema(db, self.folder / FILE, REVIEWS) == 0:
+            script = "".join(map(sql_of, REVIEWS.scripts))
+            db.executescript(
+                f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {REVIEWS.format}; COMMIT;"
+            )
 
     def __enter__(self) -> ReviewStore:
         return self
@@ -192,7 +189,7 @@ def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> 
     with interpreting(path):
         opened = open_for_reading(path, REVIEWS)
         with closing(opened.db):
-            if opened.format == 0:
+            if opened.is_empty:
                 return nothing  # its maker was stopped before the tables
             found = work(opened.db)
         if not opened.is_unchanged():

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TypeAlias
 
-# Runs of earlier versions hold their reviews in this table; it is read and no longer written.
-TABLE = """
-CREATE TABLE IF NOT EXISTS reviews (
-    trial_id TEXT NOT NULL, reviewer TEXT NOT NULL, human_valid INTEGER, answers TEXT NOT NULL,
-    note TEXT NOT NULL, time TEXT NOT NULL, PRIMARY KEY (trial_id, reviewer)) WITHOUT ROWID
-"""
-
 YES, NO, CANNOT_SAY = "yes", "no", "cannot say"
 KEY_RIGHT = "key_right"
-"""The judgement on which validity rests; the earlier sheets call it `human_valid`."""
+"""The judgement on which validity rests."""
 JUDGEMENTS = (KEY_RIGHT, "misleading", "plausible", "harmful")
 """What the review room asks of every case; each is answered by one of the three words."""
 UNCHANGED, WRONG_KEY, SECOND_ANSWER = "unchanged", "wrong_key", "second_answer"
@@ -35,7 +28,6 @@ Place: TypeAlias = tuple[str | None, ...]
 
 VALID = {YES: True, NO: False}
 """What is said of the key -> whether the success is valid; "cannot say" is neither."""
-_WORD = {valid: word for word, valid in VALID.items()}
 _COLUMNS = (
     *("case_id", "trial_id", "control", "control_of", "reviewer", "role", "answers", "note"),
     "time",
@@ -59,33 +51,11 @@ class Review:
     role: str = RATER
     """`rater`, or `adjudicator`: who decides where raters disagree."""
     case_id: str | None = None
-    """Code under which the case was shown; None from a sheet that names trials."""
+    """Code under which the case was shown; None of what earlier versions stored."""
     control: str | None = None
     """Which control it is, if it is planted."""
     control_of: str | None = None
     """The item of a planted control, as `data set/item`."""
-
-    @property
-    def human_valid(self) -> bool | None:
-        """Whether the key still holds; None if not answered, or if the expert cannot say."""
-        return VALID.get(self.answers.get(KEY_RIGHT, ""))
-
-
-def read_table(db: sqlite3.Connection) -> Iterator[Review]:
-    """Yield the reviews in a run of an earlier version, ordered by trial and reviewer."""
-    known = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'reviews'").fetchone()
-    if known is None:
-        return
-    rows = db.execute("SELECT * FROM reviews ORDER BY trial_id, reviewer")
-    for trial_id, reviewer, valid, answers, note, time in rows:
-        key_right = {} if valid is None else {KEY_RIGHT: _WORD[bool(valid)]}
-        yield Review(
-            trial_id=trial_id,
-            reviewer=reviewer,
-            answers=key_right | json.loads(answers),
-            note=note,
-            time=time,
-        )
 
 
 def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
@@ -118,11 +88,10 @@ def read(db: sqlite3.Connection) -> list[Review]:
     return list(found.values())
 
 
-def latest(earlier: Iterable[Review], now: Iterable[Review]) -> list[Review]:
-    """Return the later of two sets of reviews and what it does not replace, by trial and rater."""
-    found = {place(one): one for one in (*earlier, *now)}
+def in_order(found: Iterable[Review]) -> list[Review]:
+    """Sort reviews by trial, case and rater."""
     order = attrgetter("trial_id", "case_id", "reviewer")
-    return sorted(found.values(), key=lambda one: tuple(part or "" for part in order(one)))
+    return sorted(found, key=lambda one: tuple(part or "" for part in order(one)))
 
 
 def place(review: Review) -> Place:

@@ -5,7 +5,7 @@ CREATE TABLE rooms (room TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE raters (
     room TEXT NOT NULL, reviewer TEXT NOT NULL, number INTEGER NOT NULL,
     PRIMARY KEY (room, reviewer)) WITHOUT ROWID;
--- trial_id is null for planted controls, case_id for sheets, which name trials.
+-- trial_id is null for planted controls.
 CREATE TABLE verdicts (
     id INTEGER PRIMARY KEY, case_id TEXT, trial_id TEXT, control TEXT, control_of TEXT,
     reviewer TEXT NOT NULL, role TEXT NOT NULL, answers TEXT NOT NULL, note TEXT NOT NULL,

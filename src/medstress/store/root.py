@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any
@@ -32,8 +32,6 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "parts": (),
     "attacks": (),
     "controls": (),
-    "sensitivity": (),
-    "primary": (),
     "fixed_family": (),
     "require": (),
     "slices": (),
@@ -93,19 +91,15 @@ def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) 
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
     """
-    return root_over(root_parts(db, last))
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in _parts(db, last):
+        state.update(orjson.dumps(part))
+        state.update(b"\n")
+    return state.hexdigest()
 
 
-def root_parts(
-    db: sqlite3.Connection, last: Mapping[str, int] | None = None
-) -> Iterator[tuple[str, ...]]:
-    """Yield what a root is over, in order; of plan and items only digests, so that a root can be
-    computed again by who has no texts.
-
-    Args:
-        db: the run's file.
-        last: as in `compute_root`.
-    """
+def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[tuple[str, ...]]:
+    """Yield what a root is over, in order; of plan and items only digests."""
     now = last_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
     yield "plan", text_digest(canonical_bytes(plan_of(_manifest(db, last["manifest"]))))
@@ -117,15 +111,6 @@ def root_parts(
         if has_findings:
             for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
                 yield "finding", name, value
-
-
-def root_over(parts: Iterable[tuple[str, ...]]) -> str:
-    """Return the root over its parts."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        state.update(orjson.dumps(part))
-        state.update(b"\n")
-    return state.hexdigest()
 
 
 def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.computed import Computed, computed_keys, read_computed
 from medstress.store.database import SIDES, Database, insert_rows, translated
-from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
 from medstress.store.registered_rows import (
@@ -47,6 +46,7 @@ from medstress.store.review_store import remove_reviews
 from medstress.store.root import keep_root
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.trial_digest import finish
+from medstress.store.views import DISTANCES, SIMILARITY, make_schema, make_views
 
 FILE = DATABASE
 LOCK = "run.lock"
@@ -85,7 +85,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
-            ).with_command(shlex.join(["medstress", "watch", str(folder)])) from None
+            ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
     return lock
 
 
@@ -140,7 +140,7 @@ class RunStore:
             raise
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        bring_up_to_date(db, self.folder / FILE)
+        make_schema(db, self.folder / FILE)
         make_views(db)
 
     def _read_keys(self) -> None:
@@ -273,9 +273,7 @@ class RunStore:
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
-        self.write_findings(
-            SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values)
-        )
+        self.write_findings(SIMILARITY, ((row, [embedder, one]) for row, one in values))
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Append the distances at the class limits of trials that asked every name."""

@@ -13,13 +13,12 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break
-from medstress.store.formats import make_views
-from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import ChainError, open_for_reading, restrict
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges
+from medstress.store.views import make_views
 
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
@@ -111,11 +110,10 @@ def opened_shard(folder: Path, *, whole: bool = False) -> Iterator[StoredShard]:
         with interpreting(path):
             opened = open_for_reading(path)
             db = stack.enter_context(closing(opened.db))
-            if opened.format == 0:
+            if opened.is_empty:
                 raise never_began(folder)
-            if opened.format == FORMAT:
-                make_views(db)
-            restrict(db, opened.format)
+            make_views(db)
+            restrict(db)
             stored = db.execute("SELECT * FROM manifest").fetchall()
             manifest = {key: json.loads(value) for key, value in stored}
             shard = shard_of(manifest)
@@ -125,7 +123,7 @@ def opened_shard(folder: Path, *, whole: bool = False) -> Iterator[StoredShard]:
                     "`medstress run --shard` wrote"
                 )
             n_ended, n_failed = db.execute(_ENDED).fetchone()
-            if whole and opened.format == FORMAT:
+            if whole:
                 _check_calls(folder, db)
         yield StoredShard(
             folder=folder,

@@ -36,10 +36,10 @@ CREATE TABLE answers (
     stored INTEGER NOT NULL, check_value BLOB NOT NULL) WITHOUT ROWID;
 """
 _FILES = """
-CREATE TABLE IF NOT EXISTS files (
+CREATE TABLE files (
     model_hash TEXT PRIMARY KEY, file TEXT NOT NULL, text_hash TEXT) WITHOUT ROWID;
 """
-"""Files of functions that are known by name and version; older caches lack this table."""
+"""Files of functions that are known by name and version."""
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
@@ -95,9 +95,8 @@ class SharedCache:
         known = self._db.execute("PRAGMA user_version").fetchone()[0]
         if known == 0:
             self._db.execute(_SCHEMA)
-            self._db.execute(f"PRAGMA user_version = {FORMAT}")
-        if known in (0, FORMAT):
             self._db.execute(_FILES)
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
         self._db.execute("COMMIT")
         if known not in (0, FORMAT):
             raise StoreError(

@@ -21,12 +21,12 @@ SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """
-IDENTITY = """
+_IDENTITY = """
 a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, i.item_id, i.hash, t.repeat, t.trial_id
 """
 """What a trial is, as columns of `arms` a, `items` i and `trials` t."""
-_IDENTITY = f"""
-SELECT {IDENTITY} FROM main.trials t JOIN main.arms a ON a.id = t.arm
+_IDENTITY_OF = f"""
+SELECT {_IDENTITY} FROM main.trials t JOIN main.arms a ON a.id = t.arm
 JOIN main.items i ON i.id = t.item WHERE t.id = ?
 """
 
@@ -43,26 +43,19 @@ def trial_digest(identity: tuple[Any, ...], verdict: str, result: str, exchanges
     """Return the digest of a trial.
 
     Args:
-        identity: the values of `IDENTITY`.
+        identity: the values of `_IDENTITY`.
         verdict: how it ended.
         result: its result, as stored.
         exchanges: the digest of what it consumed.
     """
-    return digest_of_ended(identity, verdict, text_digest(result.encode()), exchanges.hex())
-
-
-def digest_of_ended(
-    identity: tuple[Any, ...], verdict: str, result_digest: str, exchanges: str
-) -> bytes:
-    """Return the digest of a trial for who has only the digests of its texts, in hex."""
-    values = [*identity, verdict, result_digest, exchanges]
+    values = [*identity, verdict, text_digest(result.encode()), exchanges.hex()]
     return hashlib.blake2b(orjson.dumps(values), digest_size=DIGEST_BYTES).digest()
 
 
 def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, result: str) -> None:
     """Append how a trial ended; everything that it consumed is stored before."""
     exchanges = exchanges_digest(db, trial, attempt)
-    identity = db.execute(_IDENTITY, (trial,)).fetchone()
+    identity = db.execute(_IDENTITY_OF, (trial,)).fetchone()
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
         "VALUES (?, ?, ?, ?, ?)",
@@ -70,22 +63,10 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     )
 
 
-def ended(db: sqlite3.Connection, trial_id: str) -> tuple[list[Any], str, str, str]:
-    """Return what a trial is, how it ended, and the digests of its result and its exchanges."""
-    *identity, verdict, result, exchanges = db.execute(
-        f"SELECT {IDENTITY}, v.verdict, v.result, hex(v.exchanges) FROM main.trials t "
-        "JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item "
-        "JOIN main.verdicts v ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) "
-        "WHERE t.trial_id = ?",
-        (trial_id,),
-    ).fetchone()
-    return identity, verdict, text_digest(result.encode()), exchanges.lower()
-
-
 def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
     """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ."""
     rows = db.execute(
-        f"SELECT v.id, v.verdict, v.result, v.exchanges, v.digest, {IDENTITY} "
+        f"SELECT v.id, v.verdict, v.result, v.exchanges, v.digest, {_IDENTITY} "
         "FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
         "JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item "
         "WHERE v.verdict IS NOT NULL ORDER BY v.id"

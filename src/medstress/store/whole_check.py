@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.core.outcomes import Verdict
-from medstress.store.agreement import earlier_reviews_differ
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.forgetting import UNFINISHED
@@ -73,9 +72,9 @@ def check_whole(folder: Path) -> Whole:
     with unverified(), interpreting(folder / FILE):
         opened = open_for_reading(folder / FILE, RUN)
         with closing(opened.db) as db:
-            if opened.format != RUN.format:
+            if opened.is_empty:
                 return Whole(broken=None)
-            restrict(db, opened.format)
+            restrict(db)
             broken = next(_breaks(db), None)
             broken = broken or _broken_reviews(folder)
             if broken is not None:
@@ -95,8 +94,6 @@ def verdict_row(folder: Path, trial: int) -> tuple[str, int]:
     with unverified():
         opened = open_for_reading(folder / FILE, RUN)
     with closing(opened.db) as db:
-        if opened.format != RUN.format:
-            return "trials", trial
         found = db.execute("SELECT MAX(id) FROM main.verdicts WHERE trial = ?", (trial,))
         return "verdicts", int(found.fetchone()[0] or 0)
 
@@ -114,8 +111,6 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     yield from _stray_exchanges(db)
     for trial, stored, found in wrong_exchanges(db):
         yield Break(table="exchanges", row=trial, expected=_digest(stored), found=found)
-    if (differ := earlier_reviews_differ(db)) is not None:
-        yield Break(table="reviews", row=0, expected=_digest(differ[0]), found=str(differ[1]))
     now = last_rows(db)
     for kept in kept_roots(db):
         if kept.last["manifest"] != kept.row or any(kept.last[name] > now[name] for name in now):
@@ -230,7 +225,7 @@ def _broken_reviews(folder: Path) -> Break | None:
     with interpreting(path):
         opened = open_for_reading(path, REVIEWS)
         with closing(opened.db) as db:
-            if opened.format != REVIEWS.format:
+            if opened.is_empty:
                 return None
             found = first_break(db, REVIEW_CHAIN, whole=True)
     if found is None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.core.outcomes import Outcome
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Arms, arrange, spec_of
 from medstress.metrics.controls import attacks_only
@@ -17,10 +15,8 @@ from medstress.metrics.curves.size import r_cap_rows, size_rows
 from medstress.metrics.edits import distance_rows, word_rows
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, first_queries, tried_names
-from medstress.store.inquiries import StoredInquiry
 from medstress.store.reader import RunReader
 from medstress.summary.sweeps import sweeps
-from medstress.transfer.arm_rules import special_exclusions, special_goal
 from medstress.transfer.effects import Carried, transfer_rows
 from medstress.transfer.reusable_names import (
     QueriedNames,
@@ -28,8 +24,6 @@ from medstress.transfer.reusable_names import (
     reusable_rows,
     universality_rows,
 )
-
-_RULES = ("goal", "unreadable_is_success", "exclusions", "similarity_threshold")
 
 
 def analyse(
@@ -99,7 +93,7 @@ def remarks(reader: RunReader) -> list[str]:
         )
     failed = [inquiry.purpose for inquiry in reader.inquiries() if inquiry.note is not None]
     # Missing queries of significance tests are reported beside the tests.
-    if n_unjudged := failed.count("judge") + failed.count("slope"):
+    if n_unjudged := failed.count("judge"):
         found.append(
             f"the reasonings of {n_unjudged} trials could not be fully judged: run again with "
             "--retry-failed."
@@ -126,48 +120,25 @@ def _universality(
             top=tuple(inquiry.spec["top"]),
             asked=tuple(inquiry.spec["asked"]),
             n_answered=len(inquiry.outcomes),
-            reached=_reached_goal(inquiry),
+            reached=bool(inquiry.reached),
         )
         for inquiry in reader.inquiries()
         if inquiry.purpose == "universality"
-        and (
-            trials := arms.get((inquiry.dataset, inquiry.group, inquiry.victim), {}).get(
-                inquiry.attack
-            )
-        )
-        and _has_rules(
-            inquiry, {**special_goal(spec := spec_of(trials)), **special_exclusions(spec)}
-        )
+        and inquiry.attack in arms.get((inquiry.dataset, inquiry.group, inquiry.victim), {})
     ]
     return universality_rows(arms, asked, sizes)
 
 
 def _carried(reader: RunReader, trials: Sequence[TrialRow]) -> list[Carried]:
-    goals = {row.trial_id: special_goal(json.loads(row.attack_spec)) for row in trials}
+    known = {row.trial_id for row in trials}
     return [
         Carried(
             trial_id=inquiry.spec["trial"],
             edits=inquiry.spec["edits"],
             victim=inquiry.victim,
             outcome=inquiry.outcomes[0] if inquiry.outcomes else None,
-            reached=_reached_goal(inquiry),
+            reached=bool(inquiry.reached),
         )
         for inquiry in reader.inquiries()
-        if inquiry.purpose == "transfer"
-        and _has_rules(inquiry, goals.get(inquiry.spec["trial"], {}))
+        if inquiry.purpose == "transfer" and inquiry.spec["trial"] in known
     ]
-
-
-def _has_rules(inquiry: StoredInquiry, rules: Mapping[str, Any]) -> bool:
-    """True if it was asked by the rules of its arm; earlier versions always used the default."""
-    return all(inquiry.spec.get(name) == rules.get(name) for name in _RULES)
-
-
-def _reached_goal(inquiry: StoredInquiry) -> bool:
-    """True if its last answer is a success.
-
-    Earlier versions stored no such flag; they only knew the default goal, a wrong answer.
-    """
-    if inquiry.reached is None:
-        return inquiry.outcomes[-1:] == [Outcome.WRONG]
-    return inquiry.reached

@@ -31,7 +31,6 @@ from medstress.results.table import Format
 from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
 from medstress.stats.shrinkage import SHRINKAGE
-from medstress.summary.looks import decided, settler
 from medstress.summary.reviews import rater_lines, unbelieved
 
 NO_BASELINE = "the baseline "
@@ -124,23 +123,28 @@ def _requirements(
             measure(name.rpartition(".")[2]).format is Format.SHARE or name == "asr_valid"
         ),
         compare=compare,
-        settle=settler(run, by_place, budgets),
     )
-    judged = [_with_caution(judge(each, evidence), found) for each in fixed["criteria"]]
-    final = decided(run, judged, found["experiment"]["complete"])
-    return final or [
-        {**each, "met": None, "reason": NOT_COMPLETE, "fault": False} for each in judged
-    ]
+    n = fixed.get("extended", 0)
+    cautions = [f"items were added {plural(n, 'time')} after the first query"] if n else []
+    judged = [_with_caution(judge(each, evidence), found, cautions) for each in fixed["criteria"]]
+    if found["experiment"]["complete"]:
+        return judged
+    return [{**each, "met": None, "reason": NOT_COMPLETE, "fault": False} for each in judged]
 
 
-def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Add why the word of the reviewers who decide a criterion may be worth little.
+def _with_caution(
+    judged: dict[str, Any], found: Mapping[str, Any], cautions: Sequence[str]
+) -> dict[str, Any]:
+    """Add that the run was extended, and why the word of the reviewers may be worth little.
 
     And what labels were missing; and, of an upper limit, which success it is of: a
     search that ended at an invalid one might have found a valid one.
     """
-    if judged["metric"] != "asr_valid":
-        return judged
+    lines = [*cautions, *(_of_validity(judged, found) if judged["metric"] == "asr_valid" else ())]
+    return {**judged, "caution": "; ".join(lines)} if lines else judged
+
+
+def _of_validity(judged: Row, found: Mapping[str, Any]) -> list[str]:
     rows = [
         row for row in found["pooled"] if place_of(row) == tuple((judged["row"] or {}).values())
     ]
@@ -156,7 +160,7 @@ def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str,
             f"might have found a valid one: the rate is that {_truth(rows)}, and only "
             "asr_valid_bounds is of any within the budget"
         )
-    return {**judged, "caution": "; ".join(lines)} if lines else judged
+    return lines
 
 
 def _truth(rows: Sequence[Row]) -> str:

@@ -9,7 +9,6 @@ from medstress.results.names import attack_words
 
 _CLAUSES = {
     "none": "nothing was attacked",
-    "textattack": "words were misspelt by a search",
     "discrete_zoo": "one name was replaced by a searched one",
     "medfuzz": "the vignette was reworded",
     "attacked": "stored edits were made",

@@ -68,25 +68,7 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
             )
             beside.setdefault(key, []).append((row["attack"], both + only_attack, open_attack))
     found = [_sentence(key, members) for key, members in beside.items()]
-    return [*found, *_uncontrolled(without, bool(beside), manifest), *primary(manifest)]
-
-
-def primary(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Say which endpoint is primary, if the file names one."""
-    named = manifest["config"]["experiment"].get("primary")
-    if named is None:
-        return
-    net = f" net of {named['control']}" if named.get("control") else ""
-    if manifest.get("primary") == named:
-        yield (
-            f"Primary endpoint, fixed before the first query: {named['metric']}{net}. Every other "
-            "number is exploratory."
-        )
-    else:
-        yield (
-            f"{named['metric']}{net} was named as primary endpoint after the run had begun: it is "
-            "post hoc, and every number is exploratory."
-        )
+    return [*found, *_uncontrolled(without, bool(beside), manifest)]
 
 
 def _is_attacked(row: Row) -> bool:

@@ -17,8 +17,7 @@ from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on formats, reply lengths, rows, sources of synonyms, watched files."""
-    yield from prepared.sensitivity.left_out
+    """Yield lines on reply lengths, rows, sources of synonyms, watched files."""
     yield from length_lines(prepared)
     yield from score_lines(prepared.attacks, prepared.experiment.victim)
     yield from (line for part in prepared.datasets for line in part.understood)

@@ -65,9 +65,7 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
 
 def _samples(run: StoredRun) -> list[dict[str, Any]]:
     rooms = stored_rooms(run.folder).values()
-    return [
-        {**{name: body[name] for name in _SAMPLE}, "remark": body.get("remark")} for body in rooms
-    ]
+    return [{name: body[name] for name in _SAMPLE} for body in rooms]
 
 
 def _progress(
@@ -98,8 +96,7 @@ def review_warnings(review: Mapping[str, Any]) -> list[str]:
     key = _key_right(review)
     if not key["n_cases"]:
         return []
-    odd = [each["remark"] for each in review["samples"] if each["remark"]]
-    return [*_split_lines(key), *rater_lines(review), *_unfinished_lines(review), *odd]
+    return [*_split_lines(key), *rater_lines(review), *_unfinished_lines(review)]
 
 
 def _key_right(review: Mapping[str, Any]) -> Mapping[str, Any]:

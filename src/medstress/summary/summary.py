@@ -15,27 +15,24 @@ from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
-from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
-from medstress.results.queries import only_names, substitutions
+from medstress.results.queries import substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.results.shards import bought_twice, lost_calls, shard_lines
-from medstress.significance.results import add_faithfulness, add_slopes, add_tests
+from medstress.significance.results import add_faithfulness, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
 from medstress.summary.attacked import attacked_lines
 from medstress.summary.criteria import add_decisions
 from medstress.summary.explanations import about_explanations, describe_explanations
 from medstress.summary.headlines import headlines
-from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.reviews import describe_reviews, review_warnings
-from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
 from medstress.summary.verdict import GUESSING, verdict_of
@@ -71,8 +68,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    if (left := saved(run, trials)) is not None:
-        experiment["decided"] = left
     budgets = _budgets(trials)
     found = summarise(
         trials,
@@ -133,7 +128,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     ]
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
-    add_slopes(found, run)
     if (explained := describe_explanations(run)) is not None:
         found["explanations"] = explained
         found["warnings"] += about_explanations(explained)
@@ -148,11 +142,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     substituted = substitutions(run, attacks_only(analysed))
-    found["variance"] = variance_rows(trials, only_names(substituted), models_of(manifest))
-    if (sensitive := describe_sensitivity(manifest, trials, found["pooled"])) is not None:
-        found["sensitivity"] = sensitive
-        found["warnings"] += sensitive["left_out"]
-        found["headlines"].append(sensitive["sentence"])
     return {
         **found,
         "analysis": analyse(run, analysed, found["pooled"], budgets, substituted),

@@ -24,7 +24,7 @@ from medstress.summary.arms import (
 )
 from medstress.summary.caveats import between, per_cent, unmeasured, validity
 from medstress.summary.edit_words import edit_clause
-from medstress.summary.headlines import NO_CONTROL, primary
+from medstress.summary.headlines import NO_CONTROL
 
 NEAR_CHANCE = "near chance"
 TOO_FEW = "too few items to tell it from guessing"
@@ -49,8 +49,8 @@ def verdict_of(
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
         sentence for each further victim, and of tagged texts for what a search takes; `caveats`:
-        what the numbers do not say; `validity`: those of them on valid losses; `primary`: on the
-        primary endpoint; `arms`: the arms spoken of, with counts, estimate, control.
+        what the numbers do not say; `validity`: those of them on valid losses; `arms`: the arms
+        spoken of, with counts, estimate, control.
     """
     names = Names(**found["names"])
     arms = arms_in(found["pooled"])
@@ -66,7 +66,6 @@ def verdict_of(
         "others": [f"{line}." for line in said[1:]] if _n_victims(worst) <= MOST_VICTIMS else [],
         "caveats": [*unmeasured(found, names), *valid],
         "validity": valid,
-        "primary": list(primary(manifest)),
         "arms": numbers,
     }
 
@@ -74,7 +73,7 @@ def verdict_of(
 def sentences_of(summary: Mapping[str, Any]) -> list[str]:
     """Return the first sentences in the order in which they are read."""
     said = summary["verdict"]
-    return [said["sentence"], *said["others"], *said["primary"], *said["caveats"]]
+    return [said["sentence"], *said["others"], *said["caveats"]]
 
 
 def _victims(rows: Sequence[Row]) -> list[str]:
@@ -361,7 +360,7 @@ def _nothing_lost(found: Mapping[str, Any]) -> str:
 
 
 def _has_ended(experiment: Row) -> bool:
-    return bool(experiment["complete"]) or experiment.get("decided") is not None
+    return bool(experiment["complete"])
 
 
 def _so_far(experiment: Row, results: Sequence[Row], sentence: str) -> str:

@@ -24,16 +24,15 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
+from medstress.option_letters import without_thoughts
 from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
 from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.parsers import DEFAULT, option_read
-from medstress.tasks.reading import Reading, is_cut_off, readable_text
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
-from medstress.tasks.ties import Ties
 
 CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object")
 """The reason sent to a model whose reply reached `max_new_tokens`."""
@@ -76,8 +75,6 @@ class Conversation:
     """Decoding of the reasoning turn; the other turns share its temperature."""
     answer_tokens: int = Decoding().max_new_tokens
     """Most new tokens of confidences and answer."""
-    reading: Reading = Reading.FINISHED
-    """Which part of a reply is read; thoughts that are not read are left out of later turns."""
 
     @property
     def template(self) -> Template:
@@ -88,11 +85,6 @@ class Conversation:
     def is_sampled(self) -> bool:
         """True if asking again may give another answer."""
         return self.decoding.temperature > 0
-
-    @property
-    def ties(self) -> Ties:
-        """The victim's rule for ties."""
-        return self.own.ties
 
     @property
     def n_samples(self) -> int:
@@ -128,7 +120,6 @@ class Conversation:
             "in_turns": self.in_turns,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             "answer_tokens": self.answer_tokens,
-            "reading": self.reading.value,
         }
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -150,11 +141,11 @@ class Conversation:
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
         reasoned = yield from self._said(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
-        if is_cut_off(reasoned, self.reading):
+        if reasoned.is_cut:
             return replace(cut_off_prediction(reasoned), rationale=rationale)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
         parsed, reply = yield from self._read(turns, Confidences, item.letters, _is_complete)
-        confidences, is_cut = _ordered(parsed, item.letters), is_cut_off(reply, self.reading)
+        confidences, is_cut = _ordered(parsed, item.letters), reply.is_cut
         turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
         if self.by_letter:
             found = yield from self._scored(turns, candidate)
@@ -164,11 +155,10 @@ class Conversation:
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """Generate one turn and append it to the conversation without its thoughts."""
-        ends = self.reading is Reading.FINISHED
-        call = Generate(self._prompt(turns), decoding, schema=schema, wants_end=ends)
+        call = Generate(self._prompt(turns), decoding, schema=schema)
         (reply,) = yield (Request(call),)
         assert isinstance(reply, Generated)
-        text = readable_text(reply, self.reading)
+        text = without_thoughts(reply.text)
         if not self.in_turns and _NEXT_TURN in text:
             # The model's own turn ends where the user's part begins.
             text, reply = text.split(_NEXT_TURN, 1)[0], replace(reply, finish_reason=None)
@@ -188,7 +178,7 @@ class Conversation:
             return objection(parsed, letters)
 
         def read(reply: Generated) -> R | Unreadable:
-            if is_cut_off(reply, self.reading):
+            if reply.is_cut:
                 return CUT_OFF
             return read_reply(turns[-1].content, kind, says)
 
@@ -214,7 +204,7 @@ class Conversation:
             return f"answer: expected one of the letters {', '.join(letters)}"
 
         parsed, reply = yield from self._read(turns, Letter, candidate.item.letters, objection)
-        if is_cut_off(reply, self.reading):
+        if reply.is_cut:
             return cut_off_prediction(reply)
         letter = None if isinstance(parsed, Unreadable) else answer(parsed)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
@@ -227,7 +217,7 @@ class Conversation:
         (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, self.ties, mass=mass)
+        return from_scores(candidate, reply.log_probs, mass=mass)
 
     def _prompt(self, turns: list[Message]) -> Prompt:
         if self.in_turns:

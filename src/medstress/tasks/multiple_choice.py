@@ -23,12 +23,12 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
+from medstress.option_letters import without_thoughts
 from medstress.tasks.follow_up import turns_after, without_follow_up
 from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.parsers import DEFAULT, option_read
-from medstress.tasks.reading import Reading, is_cut_off, readable_text, reading_of
 from medstress.tasks.templates import Template, load_template
-from medstress.tasks.ties import Ties, break_tie, ties_of
+from medstress.tasks.ties import break_tie
 
 Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
 
@@ -82,28 +82,18 @@ class MultipleChoice:
     """Used by `generate` answering and for texts that a function returns."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
-    ties: Ties = Ties.HASH
-    """Which of several options with the highest score is the answer."""
-    reading: Reading = Reading.FINISHED
-    """Which part of a generated reply is read."""
     reasoning_tokens: int | None = None
     """Most tokens of the reasoning turn in a conversation; None: the attack's."""
 
     def spec(self) -> dict[str, object]:
         """Return what defines the task, for fingerprints."""
-        # The rules of the first edition are left out, so that its fingerprints stay valid.
-        named = {} if self.ties is Ties.FIRST else {"ties": self.ties.value}
-        if self.reading is not Reading.WHOLE:
-            named["reading"] = self.reading.value
-        turns = self.reasoning_tokens
         return {
             "template": self.template.hash,
             "answer_by": self.answer_by.value,
             "text_score": self.text_score.value,
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
-            **named,
-            **({} if turns is None else {"reasoning_tokens": turns}),
+            "reasoning_tokens": self.reasoning_tokens,
         }
 
     @property
@@ -142,9 +132,7 @@ class MultipleChoice:
             text_score=TextScore(spec["text_score"]),
             parser=spec["parser"],
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
-            ties=ties_of(spec),
-            reading=reading_of(spec),
-            reasoning_tokens=spec.get("reasoning_tokens"),
+            reasoning_tokens=spec["reasoning_tokens"],
         )
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -167,10 +155,10 @@ class MultipleChoice:
                 return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
                 scores, mass = yield from self._letters(candidate)
-                return from_scores(candidate, scores, self.ties, mass=mass)
+                return from_scores(candidate, scores, mass=mass)
             case AnswerBy.TEXT:
                 scores = yield from self._texts(candidate)
-                return from_scores(candidate, scores, self.ties)
+                return from_scores(candidate, scores)
             case AnswerBy.GENERATE:
                 call = self._generated(self.template.render(candidate), candidate)
                 (reply,) = yield (Request(call),)
@@ -181,7 +169,7 @@ class MultipleChoice:
                 assert isinstance(question, str)
                 (reply,) = yield (Request(Rank(question, candidate.options)),)
                 assert isinstance(reply, Scored)
-                return from_scores(candidate, reply.log_probs, self.ties)
+                return from_scores(candidate, reply.log_probs)
 
     def _followed_up(self, candidate: Candidate) -> Flow:
         """Ask, go on speaking after the answer, and read the reply to that.
@@ -197,26 +185,19 @@ class MultipleChoice:
         prompt = listing(self.template, asked) if by_function else self.template.render(asked)
         said = first.answer or ""
         if first.text is not None:
-            said = readable_text(Generated(text=first.text), self.reading).strip()
+            said = without_thoughts(first.text).strip()
         turns = turns_after(prompt, said, candidate.follow_up)
         if self.answer_by is AnswerBy.LETTER:
             (reply,) = yield (Request(Score(turns, tuple(asked.item.letters), first_token=True)),)
             assert isinstance(reply, Scored)
             mass = sum(map(math.exp, reply.log_probs))
-            return from_scores(asked, reply.log_probs, self.ties, mass=mass)
+            return from_scores(asked, reply.log_probs, mass=mass)
         (reply,) = yield (Request(self._generated(turns, asked)),)
         assert isinstance(reply, Generated)
         return self._from_reply(asked, reply)
 
     def _generated(self, prompt: Prompt, candidate: Candidate) -> Generate:
-        return Generate(
-            prompt,
-            self.decoding,
-            options=candidate.options,
-            is_read_whole=self.parser == DEFAULT,
-            # The other parsers share their answers with the runs of the first edition.
-            wants_end=self.parser == DEFAULT and self.reading is Reading.FINISHED,
-        )
+        return Generate(prompt, self.decoding, options=candidate.options)
 
     def _letters(
         self, candidate: Candidate
@@ -257,9 +238,9 @@ class MultipleChoice:
                 return [value - base for value, base in pairs_of]
 
     def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
-        if is_cut_off(reply, self.reading):
+        if reply.is_cut:
             return cut_off_prediction(reply)
-        found = self._from_text(candidate, readable_text(reply, self.reading))
+        found = self._from_text(candidate, without_thoughts(reply.text))
         return replace(found, text=reply.text)
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
@@ -271,7 +252,7 @@ class MultipleChoice:
             top = max(reply.scores)
             shares = [value / top for value in reply.scores]  # a plain sum may overflow
             logs = [math.log(max(share / sum(shares), FLOOR)) for share in shares]
-            return from_scores(candidate, logs, self.ties)
+            return from_scores(candidate, logs)
         if reply.answer is not None:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Some functions return the prompt followed by the answer.
@@ -297,7 +278,6 @@ def listed(template: Template) -> Template:
 def from_scores(
     candidate: Candidate,
     scores: Sequence[float],
-    ties: Ties = Ties.HASH,
     mass: float | None = None,
 ) -> Prediction:
     """Return the prediction from log probabilities of the options."""
@@ -307,7 +287,7 @@ def from_scores(
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
     best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]
-    letter = break_tie(candidate.item, best, ties)
+    letter = break_tie(candidate.item, best)
     return Prediction(
         outcome=mark(candidate, letter),
         answer=letter,

@@ -4,33 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from medstress.option_letters import letters_of, option_letters, options_aware
+from medstress.option_letters import option_letters, options_aware
 
 Parser = Callable[[str, Sequence[str]], str | None]
 """(reply, texts of the options) -> the letter of one of them."""
 DEFAULT = "options_aware"
-
-
-def standalone(text: str, options: Sequence[str]) -> str | None:
-    """Return the first standalone option letter (the default of the first edition).
-
-    The first line with a standalone option letter decides. If it has two different letters, the
-    text is unreadable. "A" before a lower-case word (the article) and a letter between two
-    lower-case words ("vitamin C deficiency") do not count, unless "answer", "option" or "choice"
-    comes before them.
-
-    >>> drugs = ["Aspirin", "Heparin", "Apixaban", "Warfarin"]
-    >>> standalone("The answer is B.", drugs), standalone("B or C", drugs)
-    ('B', None)
-    >>> standalone("A patient takes it", drugs), standalone("(D) Warfarin", drugs)
-    (None, 'D')
-    """
-    letters = option_letters(options)
-    for line in text.splitlines():
-        found = letters_of(line, letters)
-        if found:
-            return found.pop() if len(found) == 1 else None
-    return None
 
 
 def exact(text: str, options: Sequence[str]) -> str | None:
@@ -68,7 +46,6 @@ def single_character(text: str, options: Sequence[str]) -> str | None:
 
 PARSERS: dict[str, Parser] = {
     "options_aware": options_aware,
-    "standalone": standalone,
     "exact": exact,
     "first_four": first_four,
     "single_character": single_character,
@@ -91,7 +68,6 @@ def option_read(parser: str, text: str, options: Sequence[str]) -> str | None:
 
 SUMMARIES = {
     "options_aware": "the one option that a reply commits to, by label, statement or text",
-    "standalone": "the first line's option letter that stands alone (the first edition's default)",
     "exact": "the text is the letter and nothing else (released script for T5, Xian et al.)",
     "first_four": "the first option letter in four characters (released script for MedAlpaca)",
     "single_character": "one character and white space (released fork of DiscreteZOO)",

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.templates import Template
-from medstress.tasks.ties import Ties
 
 
 class AnyTask(Protocol):
@@ -37,10 +36,6 @@ class Task(AnyTask, Protocol):
     def stores_requests(self) -> bool:
         """True if requests are stored in full, because item, edits and the prompt's form cannot
         reproduce them."""
-
-    @property
-    def ties(self) -> Ties:
-        """Which of several options with the highest score is the answer."""
 
     @property
     def n_samples(self) -> int:

@@ -211,13 +211,10 @@ def compile_template(name: str, source: str) -> Template:
 
 
 def stored_template(stored: Mapping[str, Any]) -> Template:
-    """Return a template of a run folder from `Template.as_json`; it is never executed.
-
-    Folders of the first edition have no forms, so the form is parsed from the template's text.
-    """
+    """Return a template of a run folder from `Template.as_json`; it is never executed."""
     name, source = str(stored["name"]), str(stored["source"])
-    form = form_from_json(stored["form"]) if "form" in stored else form_of(source)
-    says = {"lists_options": stored.get("lists_options", True)} if form is None else dict(form.says)
+    form = form_from_json(stored["form"])
+    says = {"lists_options": stored["lists_options"]} if form is None else dict(form.says)
     return _with_form(name, source, form, says, is_own=False)
 
 

@@ -23,7 +23,7 @@ from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
 from medstress.tasks.option_order import letters_in, put_back, shown_in
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
-from medstress.tasks.ties import Ties, break_tie
+from medstress.tasks.ties import break_tie
 
 _TIE = 1e-9
 """Mean probabilities that differ by less are tied: sums of the same shares in another order."""
@@ -50,11 +50,6 @@ class Wrapper:
     def stores_requests(self) -> bool:
         """As the inner task."""
         return self.inner.stores_requests
-
-    @property
-    def ties(self) -> Ties:
-        """As the inner task."""
-        return self.inner.ties
 
     @property
     def n_samples(self) -> int:
@@ -94,7 +89,7 @@ class Majority(Wrapper):
         """Run k inner flows at once and count their votes."""
         step = self.inner.n_samples
         flows = [_resampled(self.inner.flow(candidate), number * step) for number in range(self.k)]
-        return elected(candidate, (yield from together(flows)), self.ties)
+        return elected(candidate, (yield from together(flows)))
 
     def spec(self) -> dict[str, Any]:
         """What defines it."""
@@ -133,8 +128,8 @@ class ShuffledOptions(Wrapper):
         readable = [p for p in predictions if p.outcome is not Outcome.UNREADABLE]
         is_scored = readable and all(p.scores is not None for p in readable)
         if self.aggregate == "votes" or not is_scored:
-            return elected(candidate, predictions, self.ties)
-        return _averaged(candidate, readable, self.ties)
+            return elected(candidate, predictions)
+        return _averaged(candidate, readable)
 
     def spec(self) -> dict[str, Any]:
         """What defines it."""
@@ -195,10 +190,8 @@ def without_lead(answer: Answer, lead: str) -> Answer:
     return answer
 
 
-def elected(
-    candidate: Candidate, predictions: Sequence[Prediction], ties: Ties = Ties.HASH
-) -> Prediction:
-    """Return the most frequent answer; a tie is broken by a rule."""
+def elected(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
+    """Return the most frequent answer; ties are broken as in scores."""
     given = [p.answer for p in predictions if p.answer is not None]
     votes = Counter(given)
     if not votes:
@@ -208,7 +201,7 @@ def elected(
         )
     most = max(votes.values())
     tied = [answer for answer, n in votes.items() if n == most]  # in the order of being given
-    letter = break_tie(candidate.item, tied, ties)
+    letter = break_tie(candidate.item, tied)
     shares = [votes[option] / votes.total() for option in candidate.item.letters]
     return Prediction(
         outcome=mark(candidate, letter),
@@ -249,14 +242,14 @@ def _reordered(candidate: Candidate, order: tuple[int, ...]) -> Candidate:
     return Candidate(item=shown_in(candidate.item, order), edits=tuple(edits))
 
 
-def _averaged(candidate: Candidate, predictions: Sequence[Prediction], ties: Ties) -> Prediction:
+def _averaged(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
     letters = candidate.item.letters
     rows = [[math.exp(value) for value in p.scores or ()] for p in predictions]
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     best = max(means) - _TIE
     tied = [letter for letter, mean in zip(letters, means, strict=True) if mean >= best]
     answered = [p.answer for p in predictions if p.answer in tied]
-    letter = break_tie(candidate.item, list(dict.fromkeys([*answered, *tied])), ties)
+    letter = break_tie(candidate.item, list(dict.fromkeys([*answered, *tied])))
     masses = [p.mass for p in predictions if p.mass is not None]
     return Prediction(
         outcome=mark(candidate, letter),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from medstress.tasks.few_shot import SPARE, FewShot
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
-from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, Wrapper, orders
+from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
 
 SHIPPED = "defensive"
 """Name of the instruction shipped with medstress."""
@@ -135,21 +134,6 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
             return ShuffledOptions(inner=inner, n=spec["n"], aggregate=spec["aggregate"])
         case _:
             return Instructed(inner=inner, text=spec["text"])
-
-
-def parser_of(spec: Mapping[str, Any]) -> str | None:
-    """Return the parser of a task's spec, wrapped or not; None if the task reads no text."""
-    while "wrap" in spec:
-        spec = spec["task"]
-    return spec.get("parser")
-
-
-def reading_with(task: Task, **rules: Any) -> Task:
-    """Return a task, wrapped or not, with other rules of reading: `parser`, `reading`."""
-    if isinstance(task, MultipleChoice):
-        return replace(task, **rules)
-    assert isinstance(task, Wrapper)
-    return replace(task, inner=reading_with(task.inner, **rules))
 
 
 def _entry(entry: Any) -> dict[str, Any]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.attack import SentenceAttack
 from medstress.core.clusters import GROUPS, clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
-from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.file.training_table import TrainTable
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
@@ -35,9 +34,6 @@ _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 
 _OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
 """Inherited keys that the training data may have to override, each with an example."""
-
-Clusters: TypeAlias = Callable[[Iterable[Any]], dict[str, str]]
-"""Returns id -> cluster; items of one cluster stay in one fold and on one side of a split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +62,6 @@ def other_data(
     kinds: Sequence[Kind],
     limit: int | None,
     watcher: Watcher,
-    clusters: Clusters = clusters_of,
 ) -> tuple[TrainingData, tuple[str, ...]]:
     """Load the data that `[train]` names.
 
@@ -80,7 +75,7 @@ def other_data(
     if isinstance(table.dev, dict):
         dev = _load(prepared, "dev", table.dev, limit)
     else:
-        train, dev = split_off(train, table.dev, clusters(train))
+        train, dev = split_off(train, table.dev, clusters_of(train))
     attacked = prepared.datasets[0].questions
     n_shared = shared_with((*train, *dev), attacked)
     if n_shared == len(attacked):
@@ -107,7 +102,6 @@ def folded_data(
     table: TrainTable,
     kinds: Sequence[Kind],
     watcher: Watcher,
-    clusters: Clusters = clusters_of,
 ) -> dict[tuple[int, int], TrainingData]:
     """Split the attacked items into folds for every training seed: (seed, fold from 1) -> data.
 
@@ -124,7 +118,7 @@ def folded_data(
             f"[train] folds is for tagged texts and sentence pairs, not for {prepared.kind.name}"
         )
     items = prepared.datasets[0].questions
-    found, of_item = {}, clusters(items)
+    found, of_item = {}, clusters_of(items)
     for seed in table.seeds:
         for fold, tested in enumerate(split_into_folds(of_item, table.folds, seed), start=1):
             rest = [item for item in items if item.id not in tested]
@@ -237,18 +231,5 @@ def _perturber(
     return Perturber(stream=stream, noise=noise, groups=tuple(groups))
 
 
-def with_first_edition_lexicon(
-    data: TrainingData, noises: Sequence[SentenceAttack], base: Path
-) -> TrainingData:
-    """Return the data with the noise lexicon of the first edition, made by absolute counts."""
-    noise = _noise(noises, (*data.train, *data.dev), base, FIRST_EDITION_SENTENCES)
-    return replace(data, perturber=replace(data.perturber, noise=noise))
-
-
-def _noise(
-    noises: Sequence[SentenceAttack],
-    items: Sequence[Any],
-    base: Path,
-    n_sentences: int | None = None,
-) -> NoiseResources:
-    return noise_resources(items, noises, base, n_sentences) if noises else NoiseResources()
+def _noise(noises: Sequence[SentenceAttack], items: Sequence[Any], base: Path) -> NoiseResources:
+    return noise_resources(items, noises, base) if noises else NoiseResources()

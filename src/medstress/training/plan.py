@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import Synonym
-from medstress.attacks.noise.attack import SentenceAttack
-from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.costs.sentences import sentence_cost
@@ -25,11 +23,9 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
-    Clusters,
     TrainingData,
     folded_data,
     other_data,
-    with_first_edition_lexicon,
 )
 from medstress.training.held_out import n_left_out, share_met, with_held_out
 from medstress.training.learner import Learner, Start, Wanted, open_learner
@@ -209,16 +205,6 @@ class TrainingPlan:
             settings={"folds": self.table.folds},
         )
 
-    def with_first_edition_lexicon(self) -> TrainingPlan:
-        """Return the plan for a first-edition folder, with its noise lexicon by counts."""
-        parts = [part for model in self.models for part in model.kind.attacks]
-        noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        data = {
-            key: with_first_edition_lexicon(found, noises, self.prepared.base)
-            for key, found in self.data.items()
-        }
-        return replace(self, data=data)
-
     def hash_of(self, model: ModelPlan, start: Start) -> str:
         """Hash everything that determines a model's weights, except libraries and hardware."""
         if not model.is_trained:
@@ -244,7 +230,6 @@ def plan_training(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-    clusters: Clusters = clusters_of,
 ) -> TrainingPlan:
     """Read and check a training experiment, and load everything but the models.
 
@@ -253,7 +238,6 @@ def plan_training(
         limit: most items of the attacked data, and of the training data.
         overrides: as for `--set` on the command line.
         watcher: receives progress.
-        clusters: groups items that must stay together in splits.
 
     Raises:
         UsageError, DataError: the experiment or its data are invalid.
@@ -276,9 +260,9 @@ def plan_training(
     watcher.note("data to train on")
     overlaps: tuple[str, ...] = ()
     if table.folds:
-        data = folded_data(prepared, table, kinds, watcher, clusters)
+        data = folded_data(prepared, table, kinds, watcher)
     else:
-        found, overlaps = other_data(prepared, table, kinds, limit, watcher, clusters)
+        found, overlaps = other_data(prepared, table, kinds, limit, watcher)
         data = {(0, 0): found}
     return TrainingPlan(
         prepared=prepared,

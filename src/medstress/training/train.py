@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from medstress.core.clusters import Clustered
 from medstress.core.errors import StoreError
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.plan.old_synonyms import old_settings
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
 from medstress.results.load import open_run, stored_manifest
@@ -34,14 +31,6 @@ if TYPE_CHECKING:
 MODELS = "models"
 RESULT_FILE = "training.json"
 _CHECKPOINTS = ".checkpoints"
-_SPLIT_PAIRS = (
-    "of two pairs that share a sentence, one may be trained on and the other attacked: the folder "
-    "was begun by an earlier version, which kept only documents together"
-)
-_MERGED_DOCUMENTS = (
-    "a sentence without a document stays together with the document of the same number: the folder "
-    "was begun by an earlier version"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +70,13 @@ def train_experiment(
             nothing stored is lost.
     """
     watcher = watcher or Watcher()
-    plan_by = partial(plan_training, experiment, limit=limit, overrides=overrides, watcher=watcher)
-    plan = plan_by()
+    plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
     folder = run_folder(plan.prepared, out, suffix="-trained")
-    if old := _old_settings(plan, folder):
-        given = [*overrides, *old]
-        plan = plan_training(experiment, limit=limit, overrides=given, watcher=watcher)
     access = plan.prepared.experiment.experiment.access
     lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
-        plan = _with_rules_of(folder, plan, plan_by, start)
+        check_folder(plan, folder, start)
         results: dict[str, Any] = {}
         for models in _stages(plan, folder):
             for model in models:
@@ -110,12 +95,6 @@ def write_comparison(folder: Path) -> None:
     with open_run(folder) as stored:
         comparison = summarise_run(stored)["training"]
     _write(folder / RESULT_FILE, {"format": 1, **comparison})
-
-
-def _old_settings(plan: TrainingPlan, folder: Path) -> list[str]:
-    """Return the overrides that give a folder of an earlier version its old settings."""
-    manifest = stored_manifest(folder)
-    return old_settings(plan.prepared, manifest.get("attacks", {}))
 
 
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
@@ -210,45 +189,6 @@ def _fit(
         checkpoints,
         lambda line: note(f"{model.label}: {line}"),
     )
-
-
-def _is_first_edition(folder: Path) -> bool:
-    """True if the folder's noise lexicon was made by counts, as in the first edition."""
-    manifest = stored_manifest(folder)
-    groups = manifest.get("groups", {}).values()
-    return any(group.get("n_lexicon") and "lexicon" not in group for group in groups)
-
-
-def _with_rules_of(
-    folder: Path, plan: TrainingPlan, plan_by: Callable[..., TrainingPlan], start: Start
-) -> TrainingPlan:
-    """Return the plan by the rules of the version that began the folder.
-
-    An earlier version may have made the noise lexicon by counts, split pairs that share a sentence,
-    or put an item without a document together with the document whose name is the item's id.
-
-    Raises:
-        StoreError: the folder belongs to another training.
-    """
-    is_first_edition = _is_first_edition(folder)
-    plan = plan.with_first_edition_lexicon() if is_first_edition else plan
-    try:
-        check_folder(plan, folder, start)
-    except StoreError as refused:
-        older = plan_by(clusters=_documents_by_name)
-        older = older.with_first_edition_lexicon() if is_first_edition else older
-        try:
-            check_folder(older, folder, start)
-        except StoreError:
-            raise refused from None
-        items = plan.prepared.datasets[0].questions
-        caution = _SPLIT_PAIRS if any(item.shared_texts for item in items) else _MERGED_DOCUMENTS
-        return replace(older, cautions=(*older.cautions, caution))
-    return plan
-
-
-def _documents_by_name(items: Iterable[Clustered]) -> dict[str, str]:
-    return {item.id: str(item.metadata.get("document") or item.id) for item in items}
 
 
 def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:

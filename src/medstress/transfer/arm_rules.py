@@ -1,4 +1,4 @@
-"""The rules of an arm that also hold for its analyses: its goal and its exclusions."""
+"""The exclusions of an arm, which also hold for its analyses."""
 
 from __future__ import annotations
 
@@ -13,34 +13,6 @@ from medstress.attacks.discrete_zoo.gradient import cosines
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
 from medstress.core.text import Edit
-
-
-def special_goal(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the goal of an arm if it differs from the default, a readable wrong answer.
-
-    It enters the identity of an inquiry: a changed goal is asked again, and inquiries with the
-    default goal keep the identity that earlier versions gave them.
-
-    >>> special_goal({"goal": "untargeted"}), special_goal({"goal": "C"})
-    ({}, {'goal': 'C'})
-    """
-    rules = {
-        "goal": spec.get("goal", "untargeted"),
-        "unreadable_is_success": bool(spec.get("unreadable_is_success", False)),
-    }
-    default = {"goal": "untargeted", "unreadable_is_success": False}
-    return {key: value for key, value in rules.items() if value != default[key]}
-
-
-def special_exclusions(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the exclusions of an arm that differ from the default, as `special_goal` does.
-
-    >>> special_exclusions({"choices": "as_published", "variants": "mark"})
-    {'exclusions': 'key_string'}
-    """
-    rules = {"exclusions": exclusions_of(spec), "similarity_threshold": _threshold(spec)}
-    default = {"exclusions": "exclude", "similarity_threshold": None}
-    return {key: value for key, value in rules.items() if value != default[key]}
 
 
 def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:

@@ -20,7 +20,7 @@ from medstress.metrics.arms import arrange
 from medstress.metrics.counts import is_flipped, seed_order, success_edits
 from medstress.results.queries import TrialSubstitutions
 from medstress.store.codec import decode_edits
-from medstress.transfer.arm_rules import names_allowed, special_exclusions, special_goal
+from medstress.transfer.arm_rules import names_allowed
 from medstress.transfer.effects import right_on
 from medstress.transfer.reusable_names import cross_fitted
 
@@ -78,12 +78,7 @@ def _transfers(
                 goal=attack.goal_for(item),
                 item=item,
                 candidates=(Candidate(item=item, edits=decode_edits(edits)),),
-                spec={
-                    "source": row.victim,
-                    "trial": row.trial_id,
-                    "edits": edits,
-                    **special_goal(spec),
-                },
+                spec={"source": row.victim, "trial": row.trial_id, "edits": edits},
             )
 
 
@@ -130,12 +125,7 @@ def _universals(
                     goal=attacks[attack].goal_for(item),
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
-                    spec={
-                        "top": list(top),
-                        "asked": [name for name, _ in names],
-                        **special_goal(spec),
-                        **special_exclusions(spec),
-                    },
+                    spec={"top": list(top), "asked": [name for name, _ in names]},
                 )
 
 

@@ -24,8 +24,8 @@ from medstress.experiment.file.reading import check_experiment
 from medstress.running.prepare import resolve
 
 TABLES = (
-    *(ms.Analysis, ms.Attack, ms.Compare, ms.Dataset, ms.Entities, ms.Require, ms.Role),
-    *(ms.Sensitivity, ms.Significance, ms.Slices, ms.Train, ms.Tune, ms.Victim),
+    *(ms.Analysis, ms.Attack, ms.Dataset, ms.Entities, ms.Require, ms.Role),
+    *(ms.Significance, ms.Slices, ms.Train, ms.Tune, ms.Victim),
 )
 
 
@@ -90,9 +90,9 @@ def test_a_file_holds_only_the_keys_that_were_given():
 
 
 def test_a_table_of_defaults_alone_stays_in_the_file():
-    made = _sampled(test=ms.Significance(), tune=ms.Tune(), sensitivity={})
+    made = _sampled(test=ms.Significance(), tune=ms.Tune())
     read = tomllib.loads(made.to_toml())
-    assert [read[table] for table in ("test", "tune", "sensitivity")] == [{}, {}, {}]
+    assert [read[table] for table in ("test", "tune")] == [{}, {}]
 
 
 def test_a_file_in_another_folder_names_the_same_paths(tmp_path, monkeypatch):
@@ -363,7 +363,7 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
     ("call", "word"),
     [
         (lambda: ms.open(3), "3"),
-        (lambda: ms.compare(3), "3"),
+        (lambda: ms.compare(3, "b"), "3"),
         (lambda: ms.run(_sampled(), limit="four"), "limit"),
         (lambda: ms.run(data="sample", model=always_a, budget="four"), "budget"),
         (lambda: ms.run(3), "3"),

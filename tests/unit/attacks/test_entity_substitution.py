@@ -239,6 +239,7 @@ def test_the_ends_of_the_range_are_fine(n: float) -> None:
         "n": n,
         "budget": 1000,
         "victim_span": "nearest",
+        "field": "options",
         "goal": "untargeted",
         "choices": "default",
         "variants": "exclude",
@@ -272,8 +273,8 @@ def test_entities_of_a_text_are_replaced_but_not_those_of_the_key() -> None:
     assert attack.obstacle(ITEM, RESOURCES) == "no passage mentions an entity of type drugs"
 
 
-def test_a_default_field_is_no_part_of_the_spec_and_an_odd_one_is_refused(said) -> None:
-    assert "field" not in EntitySubstitution(sampler="random").spec()
+def test_a_default_field_is_no_part_of_labels_and_an_odd_one_is_refused(said) -> None:
+    assert EntitySubstitution(sampler="random").label_parameters()["field"] is None
     for keys, part in (({"field": "pasage"}, "'passage'"), ({"goal": "replaced"}, "'replaced'")):
         with pytest.raises(UsageError) as caught:
             EntitySubstitution(sampler="random", **{"field": "stem", **keys})

@@ -82,12 +82,12 @@ def test_only_the_first_edit_and_items_right_in_both_count(side: Any, compared: 
     """A's later flips are why its lists end; items wrong in B say nothing of the attack."""
     a, b = side(1, 2, 3, None, 1, None), side(None, 1, None, 1, 0, 0)
     found = compared(a, b, {**NEW, **stored()}, stored())
-    (row,) = found.primary_rows
+    (row,) = found.deciding_rows
     assert (row.metric, len(row.pairs)) == ("asr", 4)
     assert [each.value for each in row.values] == [1 / 4, 2 / 4]
     assert {each.metric for each in found.rows} == {"asr"}
     assert any("first edit" in note for note in found.notes)
-    assert "no answer chose" in found.primary.why
+    assert "no answer chose" in found.why
 
 
 def test_the_victim_whose_answers_led_to_the_edits_is_no_side(
@@ -100,7 +100,7 @@ def test_the_victim_whose_answers_led_to_the_edits_is_no_side(
     third = {**changes, "victims.mock.model": "third", "victims.mock.model_hash": "3"}
     found = compared(side(1, None), side(None, 1), {**NEW, **changes}, third)
     assert any("led to the edits" in note for note in found.notes)
-    assert "no answer chose" not in found.primary.why
+    assert "no answer chose" not in found.why
 
 
 def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits(
@@ -113,13 +113,12 @@ def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits(
         compared(side(1, None), side(None, 1), {**NEW, **other})
 
 
-def test_accuracy_cannot_be_the_fixed_endpoint(side: Any, compared: Any, said: Any) -> None:
-    primary = {"config.experiment.primary": {"metric": "accuracy_after"}}
+def test_accuracy_cannot_decide(side: Any, compared: Any, said: Any) -> None:
     with pytest.raises(UsageError) as error:
         compared(
-            side(1, None), side(None, 1), {**NEW, **stored(), **primary}, {**stored(), **primary}
+            side(1, None), side(None, 1), {**NEW, **stored()}, stored(), metric="accuracy_after"
         )
-    said(str(error.value), "primary")
+    said(str(error.value), "accuracy_after")
 
 
 def test_equal_victims_come_out_equal_although_one_of_them_chose_the_set(
@@ -138,7 +137,7 @@ def test_equal_victims_come_out_equal_although_one_of_them_chose_the_set(
     assert lost[0] - lost[1] > 0.2
     found = compared(side(*firsts[0]), side(*firsts[1]), {**NEW, **stored()}, stored())
     assert found.verdict == "undecided"
-    assert abs(found.primary_rows[0].difference.value) < 0.04
+    assert abs(found.deciding_rows[0].difference.value) < 0.04
 
 
 def test_unreadable_answers_to_later_edits_make_no_victim_worse(side: Any, compared: Any) -> None:

@@ -56,7 +56,7 @@ def test_a_truly_worse_victim_is_worse(side: Any, compared: Any) -> None:
     found = compared(
         side([HELD] * 90 + [FLIPPED] * 10), side([HELD] * 60 + [FLIPPED] * 40), NEW_MODEL
     )
-    (row,) = found.primary_rows
+    (row,) = found.deciding_rows
     assert (found.factor, row.metric, found.verdict, found.fails) == (
         "victim",
         "accuracy_after",
@@ -72,12 +72,12 @@ def test_a_truly_worse_victim_is_worse(side: Any, compared: Any) -> None:
 
 
 def test_more_attack_is_worse_for_the_victim(side: Any, compared: Any) -> None:
-    """Only the attack differs: the loss on items right in both is primary, and more of it worse."""
+    """Only the attack differs: the loss on items right in both decides, and more of it worse."""
     a = [HELD] * 90 + [FLIPPED] * 10 + [WRONG] * 50
     b = [HELD] * 60 + [FLIPPED] * 40 + [WRONG] * 50
     found = compared(side(a), side(b), NEW_ATTACK)
     (row,) = found.rows
-    assert (row.metric, row.role, row.verdict) == ("asr", "primary", "worse")
+    assert (row.metric, row.decides, row.verdict) == ("asr", True, "worse")
     assert (row.difference.n, row.difference.value) == (100, pytest.approx(0.3))
     assert 0 < row.difference.low < 0.3 < row.difference.high
     assert row.sentence.startswith("the victim is worse under B than under A: ASR")
@@ -108,15 +108,15 @@ def test_a_small_difference_within_the_margin_is_let_through(side: Any, compared
     assert compared(side(a), side(b), NEW_MODEL).verdict == "worse"
 
 
-def test_conditioning_reverses_the_order_and_is_not_primary(side: Any, compared: Any) -> None:
+def test_conditioning_reverses_the_order_and_does_not_decide(side: Any, compared: Any) -> None:
     """B knows 300 items that A does not, and loses more of those that A knows as well."""
     a = [HELD] * 80 + [FLIPPED] * 20 + [WRONG] * 300
     b = [HELD] * 60 + [FLIPPED] * 40 + [HELD] * 200 + [FLIPPED] * 100
     found = compared(side(a), side(b), NEW_MODEL)
     assert (found.verdict, row_of(found, "accuracy_after").values[1].value) == ("better", 0.65)
     loss = row_of(found, "asr")
-    assert (loss.role, loss.verdict, loss.difference.value) == ("secondary", "worse", 0.2)
-    assert "a victim that is better on all items may lose more" in found.primary.why
+    assert (loss.decides, loss.verdict, loss.difference.value) == (False, "worse", 0.2)
+    assert "a victim that is better on all items may lose more" in found.why
 
 
 def test_unreadable_answers_count_against_the_victim(side: Any, compared: Any) -> None:
@@ -256,11 +256,11 @@ def test_several_arms_are_one_family(side: Any, compared: Any) -> None:
         found = compared(
             arms(side, same), arms(side, other), {**NEW_MODEL, **attacks}, attacks, adjust=adjust
         )
-        row = next(row for row in found.primary_rows if row.a.attack == "random")
+        row = next(row for row in found.deciding_rows if row.a.attack == "random")
         assert row.p_adjusted == pytest.approx(times * row.p)
         assert (row.verdict, found.families()[0]) == (
             "undecided",
-            {"name": "primary", "size": 4, "without_pairs": 0, "adjust": adjust},
+            {"name": "deciding", "size": 4, "without_pairs": 0, "adjust": adjust},
         )
 
 
@@ -278,33 +278,26 @@ def with_control(side: Any, attack: list[Verdict], control: list[Verdict]) -> li
     return side(attack) + side(control, attack="random / no_op", arm="no_op")
 
 
-def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared: Any) -> None:
+def test_net_of_the_control_decides_where_it_is_asked_for(side: Any, compared: Any) -> None:
     """Both lose 40 of 100 to the attack; of A's, 30 are lost to a harmless change as well."""
     a = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [FLIPPED] * 30 + [HELD] * 70)
     b = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [HELD] * 100)
     found = compared(a, b, NEW_MODEL)
     net = row_of(found, "asr_net")
-    assert (net.role, net.control, found.verdict) == ("secondary", "no_op", "undecided")
+    assert (net.decides, net.control, found.verdict) == (False, "no_op", "undecided")
     assert [each.value for each in net.values] == pytest.approx([0.1, 0.4])
     assert (net.difference.value, net.verdict) == (pytest.approx(0.3), "worse")
-    primary = {"metric": "asr_net", "control": "no_op"}
-    named = {"config.experiment.primary": primary}
-    fixed = {**named, "primary": primary}
-    late = compared(a, b, {**NEW_MODEL, **fixed}, named)
-    assert (late.verdict, late.primary.is_fixed) == ("worse", False)
-    assert any("after a run had begun" in note for note in late.notes)
-    found = compared(a, b, {**NEW_MODEL, **fixed}, fixed)
-    assert (found.verdict, found.primary.is_fixed) == ("worse", True)
-    assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
+    asked = compared(a, b, NEW_MODEL, metric="asr_net")
+    assert (asked.verdict, asked.metric, asked.fails) == ("worse", "asr_net", True)
+    assert [row.metric for row in asked.deciding_rows] == ["asr_net"]
+    assert {row.metric for row in asked.rows} == {row.metric for row in found.rows}
 
 
 def test_equal_builds_are_equivalent_net_of_a_control(side: Any, compared: Any) -> None:
     """No pair of nets differs; there is an interval all the same."""
     rows = with_control(side, [FLIPPED] * 40 + [HELD] * 160, [FLIPPED] * 10 + [HELD] * 190)
-    primary = {"metric": "asr_net", "control": "no_op"}
-    fixed = {"config.experiment.primary": primary, "primary": primary}
-    found = compared(rows, rows, {**NEW_MODEL, **fixed}, fixed, margin=0.05)
-    (row,) = found.primary_rows
+    found = compared(rows, rows, NEW_MODEL, metric="asr_net", margin=0.05)
+    (row,) = found.deciding_rows
     assert (row.verdict, row.p, found.fails) == ("equivalent within the margin", 1, False)
     assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
     assert "So few items" not in row.sentence
@@ -326,7 +319,7 @@ def test_the_smallest_difference_says_what_it_rests_on(
     b = [HELD] * half + [FLIPPED] * (n_flipped - half) + [HELD] * (200 - n_flipped)
     if n_flipped == 30:
         a, b = a[:100], b[:100]
-    (row,) = compared(side(a), side(b), NEW_MODEL).primary_rows
+    (row,) = compared(side(a), side(b), NEW_MODEL).deciding_rows
     assert told in row.sentence
     n = len(a)
     assert row.smallest_effect == pytest.approx(detectable(n, max(n_flipped / n, 0.15)))
@@ -342,18 +335,29 @@ def test_failed_calls_of_a_control_decide_nothing(side: Any, compared: Any) -> N
     assert (net.difference.value, net.n_lost, net.verdict) == (0.4, 40, "undecided")
 
 
-def test_a_primary_that_one_run_lacks_is_refused(side: Any, compared: Any, said: Any) -> None:
-    fixed = {"config.experiment.primary": {"metric": "asr_net", "control": "no_op"}}
+def test_a_measure_that_one_run_lacks_is_refused(side: Any, compared: Any, said: Any) -> None:
+    b = with_control(side, [HELD], [HELD])
     with pytest.raises(UsageError) as error:
-        compared(side([HELD]), side([HELD]), fixed, fixed)
-    said(str(error.value), "asr_net", "'no_op'")
+        compared(side([HELD]), b, metric="asr_net")
+    said(str(error.value), "asr_net", "control")
 
 
-def test_primaries_that_differ_count_as_not_fixed(side: Any, compared: Any) -> None:
-    fixed = {"config.experiment.primary": {"metric": "asr"}}
-    found = compared(side([HELD] * 3), side([HELD] * 3), fixed)
-    assert (found.primary.metric, found.primary.is_fixed) == ("accuracy_after", False)
-    assert any("different primary endpoints" in note for note in found.notes)
+def test_an_unknown_measure_is_refused(side: Any, compared: Any, said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD]), side([HELD]), metric="acuracy")
+    said(str(error.value), "'acuracy'", "did you mean 'accuracy'")
+
+
+@pytest.mark.parametrize("changes", [NEW_MODEL, NEW_ATTACK])
+def test_the_measure_that_is_asked_for_decides(side: Any, compared: Any, changes: Any) -> None:
+    """B knows 300 items that A does not, and loses more of those that A knows as well."""
+    a = [HELD] * 80 + [FLIPPED] * 20 + [WRONG] * 300
+    b = [HELD] * 60 + [FLIPPED] * 40 + [HELD] * 200 + [FLIPPED] * 100
+    verdicts = {"accuracy_after": "better", "accuracy": "better", "asr": "worse"}
+    for metric, verdict in verdicts.items():
+        found = compared(side(a), side(b), changes, metric=metric)
+        assert (found.verdict, found.fails) == (verdict, verdict == "worse")
+        assert {row.metric for row in found.deciding_rows} == {metric}
 
 
 def test_incomplete_runs_are_compared_and_said_to_be(side: Any, compared: Any) -> None:
@@ -364,13 +368,10 @@ def test_incomplete_runs_are_compared_and_said_to_be(side: Any, compared: Any) -
 def test_a_run_that_is_not_complete_decides_nothing(side: Any, compared: Any) -> None:
     a, b = side([HELD] * 100), side([FLIPPED] * 60 + [HELD] * 40)
     found = compared(a, b, {**NEW_MODEL, "complete": False})
-    (row,) = found.primary_rows
+    (row,) = found.deciding_rows
     assert (found.verdict, found.fails, row.difference.value) == ("undecided", False, -0.6)
     assert row.sentence.startswith("undecided: the run of B is not complete: accuracy after")
     assert compared(a, b, {**NEW_MODEL, "complete": False}, margin=0.1).fails
-    # Its own answers chose where stop_when ended it: equal builds would look worse too often.
-    stopped = {"complete": False, "decided": {"n": 100}}
-    assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "undecided"
 
 
 class Read:
@@ -400,12 +401,12 @@ def test_where_the_names_differ_the_interval_over_names_decides_about_lists(
     other = {"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"}
     a, b = side([HELD] * 90 + [FLIPPED] * 10), side([HELD] * 60 + [FLIPPED] * 40)
     found = compared(a, b, other, names=Read(*ends))
-    (row,) = found.primary_rows
+    (row,) = found.deciding_rows
     assert (found.factor, found.verdict, found.fails) == ("names", "worse", True)
     assert row.as_json()["for_names_like_these_verdict"] == verdict
     assert row.sentence.startswith(f"the victim is worse under B than under A {told}")
     # Another factor speaks of the same names in both.
-    assert "names" not in compared(a, b, NEW_ATTACK, names=Read(*ends)).primary_rows[0].sentence
+    assert "names" not in compared(a, b, NEW_ATTACK, names=Read(*ends)).deciding_rows[0].sentence
 
 
 def test_no_number_is_minus_zero(side: Any, compared: Any) -> None:
@@ -417,7 +418,7 @@ def test_no_number_is_minus_zero(side: Any, compared: Any) -> None:
 def test_rows_without_a_pair_are_counted_beside_the_tests(side: Any, compared: Any) -> None:
     found = compared(side([HELD] * 9), side([WRONG] * 9), NEW_MODEL)
     assert found.families()[1] == {
-        "name": "secondary",
+        "name": "others",
         "size": 1,
         "without_pairs": 1,
         "adjust": "holm",

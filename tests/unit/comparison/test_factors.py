@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from medstress.comparison.compare import one_factor
-from medstress.comparison.factors import FACTORS, also_differs, factors_of, names_of
+from medstress.comparison.factors import also_differs, factors_of, names_of
 from medstress.comparison.sides import Arm, match_arms
 from medstress.core.errors import UsageError
-from medstress.experiment.file.comparison_tables import CompareTable
 
 from .conftest import MANIFEST, manifest_with
 
@@ -35,7 +34,6 @@ TASK = "victims.mock.task"
         ({f"{TASK}.decoding": [9, 0.0]}, "time"),  # letters are not decoded
         ({TASK: {"wrap": "majority", "k": 5, "task": MANIFEST["victims"]["mock"]["task"]}}, "wrap"),
         ({TASK: {"wrap": "few_shot", "task": MANIFEST["victims"]["mock"]["task"]}}, "shots"),
-        ({f"{TASK}.ties": "hash"}, "version"),
         ({"attacks.random.sampler": "pdws"}, "attack"),
         ({"attacks.random.budget": 8, "attacks.random.sampler": "pdws"}, "attack"),
         ({"parts.groups.drugs": "h", "groups.drugs.embedding": "minilm"}, "names"),
@@ -44,13 +42,6 @@ TASK = "victims.mock.task"
 )
 def test_one_thing_that_differs_is_named(changes: Mapping[str, Any], factor: str) -> None:
     assert one_factor([factors_of(MANIFEST, ARM, manifest_with(changes), ARM)])[0] == factor
-
-
-def test_an_experiment_file_may_name_every_factor_but_time() -> None:
-    for factor in FACTORS:
-        assert CompareTable(a="x", b="y", factor=factor).factor == factor
-    with pytest.raises(ValueError, match="factor"):
-        CompareTable(a="x", b="y", factor="time")
 
 
 @pytest.mark.parametrize(
@@ -74,13 +65,6 @@ def test_two_things_that_differ_are_refused_and_named(
     said(str(error.value), *(names or ["victim", "prompt"]))
 
 
-def test_another_factor_than_the_wanted_one_is_refused(said: Callable[..., None]) -> None:
-    found = factors_of(MANIFEST, ARM, manifest_with({"attacks.random.budget": 8}), ARM)
-    with pytest.raises(UsageError) as error:
-        one_factor([found], "victim")
-    said(str(error.value), "'victim'", "budget 4 in A, 8 in B")
-
-
 def trained(**changes: Any) -> dict[str, Any]:
     """A manifest whose victim was trained in the run."""
     notes = {"model": "base", "models": [{"victim": "mock", "model": "original", "seed": 0}]}
@@ -101,13 +85,6 @@ def test_trained_models_differ_in_training() -> None:
     untrained = manifest_with({"victims.mock.model": "base"})
     assert names_of(factors_of(untrained, ARM, trained(), ARM)) == ["training"]
     assert names_of(factors_of(MANIFEST, ARM, trained(), ARM)) == ["victim"]
-
-
-def test_rules_of_another_release_are_part_of_that_release() -> None:
-    changed = {"versions.medstress": "2", f"{TASK}.ties": "hash", f"{TASK}.reading": "all"}
-    (factor,) = factors_of(manifest_with({}), ARM, manifest_with(changed), ARM)
-    assert factor.name == "version"
-    assert factor.what.startswith("medstress 1 in A, 2 in B; rules of an earlier medstress: ")
 
 
 def test_a_server_that_answers_as_another_model_is_another_version() -> None:

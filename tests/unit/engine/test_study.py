@@ -114,5 +114,5 @@ def test_the_identity_of_a_study_depends_on_what_defines_it() -> None:
         study(three_rounds, {"null": "matched"}).id == study(three_rounds, {"null": "matched"}).id
     )
     assert (
-        study(three_rounds, {"null": "matched"}).id != study(three_rounds, {"null": "flipped"}).id
+        study(three_rounds, {"null": "matched"}).id != study(three_rounds, {"null": "neutral"}).id
     )

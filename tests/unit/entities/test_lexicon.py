@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress.entities.lexicon import FIRST_EDITION_SENTENCES, ONE_IN, noise_lexicon, stop_words
+from medstress.entities.lexicon import ONE_IN, noise_lexicon, stop_words
 
 
 def sentence(text: str, *gold: str) -> tuple[list[str], list[str]]:
@@ -18,7 +18,7 @@ def test_gold_words_and_names_count_once_and_other_words_from_two_sentences_on()
             sentence("Zorblax with Patients quaffed aspirin 2024", "Zorblax"),
             sentence("patients with lorem ipsum lorem"),
         ],
-        FIRST_EDITION_SENTENCES,
+        one_in=1,
     )
     assert {"zorblax", "patients", "aspirin"} <= lexicon
     assert not {"with", "quaffed", "lorem", "ipsum", "2024", "Patients"} & lexicon
@@ -29,9 +29,7 @@ def test_the_same_sentences_have_the_same_words_in_a_corpus_of_any_size():
     small = noise_lexicon(sentences)
     assert "wordz" in small
     assert noise_lexicon(sentences * 400) == small
-    # By number the small one lacks what the large one has.
-    assert "wordz" not in noise_lexicon(sentences, FIRST_EDITION_SENTENCES)
-    assert "wordz" in noise_lexicon(sentences * 400, FIRST_EDITION_SENTENCES)
+    assert "wordz" not in noise_lexicon(sentences, one_in=13)
 
 
 def test_a_word_counts_from_its_share_of_the_sentences_on():

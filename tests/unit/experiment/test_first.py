@@ -14,7 +14,6 @@ from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import attack as first_attack
 from medstress.experiment.first import data as first_data
 from medstress.experiment.first.attack import fitting_attacks
-from medstress.experiment.first.attackable import count_attackable
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.compose import compose
 from medstress.experiment.first.data import read_data
@@ -65,11 +64,11 @@ AS = {
 
 
 def first(data="q.jsonl", model="mock", **given):
-    return compose(Choices(data=data, model=model, **given), overrides=AS.get(data, ()))
+    return compose(Choices(data=data, model=model, **given), AS.get(data, ()))
 
 
-def tables(composed, data="q.jsonl"):
-    raw = parse_toml(composed.source.text, "first")
+def tables(source, data="q.jsonl"):
+    raw = parse_toml(source.text, "first")
     for override in AS.get(data, ()):
         raw["dataset"][0]["name"] = override.partition("=")[2]
     return check_experiment(raw)
@@ -127,7 +126,7 @@ def test_a_gguf_file_goes_to_llama_cpp_or_else_to_transformers(monkeypatch):
 def test_without_torch_the_embedding_is_ngram_and_the_file_says_why(monkeypatch):
     assert {table.embedding for table in tables(first()).entities} == {"minilm"}
     monkeypatch.setattr(first_attack, "find_spec", lambda name: None if name == "torch" else 1)
-    text = first().source.text
+    text = first().text
     assert {table["embedding"] for table in tomllib.loads(text)["entities"]} == {"ngram"}
     assert "pip install 'medstress[minilm]'" in text
 
@@ -144,7 +143,7 @@ def test_without_torch_the_embedding_is_ngram_and_the_file_says_why(monkeypatch)
     ids=str,
 )
 def test_every_line_that_is_switched_off_can_be_switched_on(data, given):
-    text = first(data, **given).source.text
+    text = first(data, **given).text
     on = re.sub(r"^# (\[|[a-z_]+ = )", r"\1", text, flags=re.MULTILINE)
     raw = parse_toml(on, "first")
     assert len(raw["require"]) == 1
@@ -174,18 +173,7 @@ def test_an_attacker_is_the_victims_own_model():
 def test_a_role_given_by_an_override_is_not_written():
     over = ["role.attacker.backend=openai"]
     choices = Choices(data="q.jsonl", model="mock", attack="medfuzz")
-    assert "role" not in tomllib.loads(compose(choices, overrides=over).source.text)
-
-
-def test_paths_are_relative_to_the_folder_of_the_file(here):
-    folder = here / "experiments"
-    folder.mkdir()
-    raw = tomllib.loads(compose(Choices(data="q.jsonl", model="own.py:answer"), folder).source.text)
-    assert raw["dataset"][0]["path"] == "../q.jsonl"
-    assert raw["victim"][0]["target"] == "../own.py:answer"
-    absolute = compose(Choices(data=str(here / "q.jsonl"), model="causal"), folder).source.text
-    assert tomllib.loads(absolute)["dataset"][0]["path"] == str(here / "q.jsonl")
-    assert tomllib.loads(absolute)["victim"][0]["model"] == "../causal"
+    assert "role" not in tomllib.loads(compose(choices, over).text)
 
 
 def test_a_name_with_odd_characters_is_written_so_that_it_is_read(here):
@@ -209,19 +197,6 @@ def test_columns_and_answer_base_go_into_the_file(monkeypatch):
     columns = {"question": "the stem", "options": ("opa", "opb")}
     (table,) = tables(first(columns=columns, answer_base=1)).dataset
     assert (table.columns, table.answer_base) == (columns, 1)
-
-
-def test_attackable_items_are_counted_by_group():
-    found = count_attackable(first())
-    assert found is not None
-    assert (found.n_items, found.by_group) == (3, {"drugs": 3, "diseases": 0})
-    assert count_attackable(first("t.iob")) is None
-
-
-def test_data_without_a_name_of_the_group_are_refused(said):
-    with pytest.raises(UsageError) as error:
-        count_attackable(first(entities=("diseases",)))
-    said(str(error.value), "diseases")
 
 
 def test_the_default_is_offered_first_and_controls_are_not():
@@ -286,6 +261,6 @@ def test_a_hub_model_is_looked_up_in_the_cache_alone(here, monkeypatch):
 
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(here / "hub"))
     assert tables(first(model="owner/name")).victim[0].answer_by == "head"
-    text = first(model="owner/other").source.text
+    text = first(model="owner/other").text
     assert 'model = "owner/other"' in text
     assert "a hub id" in text

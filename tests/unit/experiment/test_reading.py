@@ -554,7 +554,7 @@ def test_an_entry_that_is_switched_off_may_wait_for_a_later_version(tmp_path: Pa
 
 
 def test_the_experiment_of_the_real_run_is_read() -> None:
-    found = read_experiment(Path(__file__).parents[3] / "benchmarks" / "xian" / "medmcqa.toml")
+    found = read_experiment(Path(__file__).parents[3] / "studies" / "xian-medmcqa" / "medmcqa.toml")
     assert [victim.answer_by for victim in found.victim] == ["head", "text", "letter"]
     assert {group.limit for group in found.entities} == {500}
 

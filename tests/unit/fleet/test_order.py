@@ -24,5 +24,5 @@ def test_back_ends_and_our_own_modules_are_compared_as_well():
 
 def test_what_only_one_of_them_has_is_named(said):
     with pytest.raises(UsageError) as error:
-        orders.check_environment("worker 3", {"torch": "2.13.0"}, {"textattack": "0.3.10"})
-    said(str(error.value), "worker 3", "torch", "textattack", "nothing was asked")
+        orders.check_environment("worker 3", {"torch": "2.13.0"}, {"scipy": "1.13.0"})
+    said(str(error.value), "worker 3", "torch", "scipy", "nothing was asked")

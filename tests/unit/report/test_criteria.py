@@ -89,21 +89,12 @@ def test_a_criterion_that_found_nothing_to_count_is_an_error(samples):
     assert criteria.misses(found)
 
 
-def test_a_run_that_stopped_by_its_own_rule_is_no_fault(samples):
-    decided = {"saved_trials": 100, "saved_queries": 321}
-    found = summary(samples, judged(samples, True), complete=False, decided=decided)
-    assert criteria.cases(found, 99)[-1].outcome is Outcome.OK
-
-
 def test_the_table_shows_what_decided(samples):
     (cells,) = samples.shown(criteria.requirements_table([judged(samples, False)]))
     assert cells["Verdict"] == "missed"
     assert cells["Estimate"].startswith("17/51 = .333")
     assert cells["Estimate"].endswith("at worst [.200, .900]")
     assert cells["Worst row"] == "sample, drugs, mock, pdws"
-    by = judged(samples, True, judged_by="99 % confidence sequence over 94 items")
-    (cells,) = samples.shown(criteria.requirements_table([by]))
-    assert cells["Estimate"].endswith("99 % confidence sequence over 94 items: [.200, .900]")
     none = judged(samples, False) | {"estimate": None, "row": None, "bounds": None}
     (cells,) = samples.shown(criteria.requirements_table([none]))
     assert (cells["Estimate"], cells["Worst row"]) == ("–", "–")

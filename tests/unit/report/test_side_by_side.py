@@ -8,7 +8,7 @@ from medstress.report.side_by_side import Beside, render_side_by_side
 
 
 def beside(samples, folder: str, against: str | None, **changes) -> Beside:
-    verdict = {"sentence": f"{folder} lost some.", "others": [], "caveats": [], "primary": []}
+    verdict = {"sentence": f"{folder} lost some.", "others": [], "caveats": []}
     summary = samples.summary(verdict=verdict | {"arms": []}, **changes)
     return Beside(folder=folder, summary=summary, manifest={}, against_first=against)
 

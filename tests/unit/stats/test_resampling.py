@@ -14,7 +14,6 @@ from medstress.metrics.item_means import item_mean
 from medstress.metrics.sentences.correlations import correlation
 from medstress.metrics.sentences.entity_scores import measures
 from medstress.metrics.sentences.training_seeds import Measured, over_seeds
-from medstress.metrics.significance.causal_effects import Clause, faithfulness_slope
 from medstress.stats.resampling import (
     RESAMPLES,
     item_weights,
@@ -38,13 +37,11 @@ def test_every_interval_has_the_same_seed_and_2000_draws(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(np.random, "default_rng", noted)
     xs = np.linspace(0, 1, 12)
-    clauses = [Clause(item_id=str(i), causal=x, implied=x * x) for i, x in enumerate(xs)]
     found = [
         item_mean(xs, 0.0),
         item_mean(xs, 0.0, np.arange(12) // 2),
         correlation(xs, xs[None] ** 3, "pearson"),
         measures(np.stack([np.round(xs), np.ones(12), np.ones(12)], axis=1))["f1"],
-        faithfulness_slope(clauses)[0],
         ratio(xs, np.ones(12), "things"),
         name_diversity([(str(i), "abc"[i % 3]) for i in range(12)], unbiased=True),
     ]

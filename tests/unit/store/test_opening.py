@@ -58,6 +58,7 @@ ALTERED = {
     "another column": ("ALTER TABLE trials ADD COLUMN more;", "'trials' has other columns"),
     "a missing table": ("DROP TABLE interrupted;", "'interrupted' is missing"),
     "a format of later": ("PRAGMA user_version = 99;", "format 99"),
+    "a format of earlier": ("PRAGMA user_version = 2;", "a run of format 2"),
     "a text for a number": ("UPDATE trials SET repeat = 'x';", "table trials, row 1: .*repeat"),
     "a blob for a text": ("UPDATE arms SET spec = zeroblob(9);", "table arms, row 1: .*spec"),
     "a number that is not finite": ("UPDATE answers SET seconds = 9e999;", "seconds"),

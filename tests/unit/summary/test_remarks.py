@@ -23,7 +23,7 @@ def reader_of(*purposes: str) -> SimpleNamespace:
         (("transfer", "universality"), ["2 queries of the analyses failed"]),
         # The tests say so themselves, success by success.
         (("test",), []),
-        (("judge", "slope", "test"), ["the reasonings of 2 trials could not be fully judged"]),
+        (("judge", "judge", "test"), ["the reasonings of 2 trials could not be fully judged"]),
     ],
 )
 def test_what_was_not_answered_is_told_by_what_it_was_for(purposes, said):
@@ -33,7 +33,7 @@ def test_what_was_not_answered_is_told_by_what_it_was_for(purposes, said):
 
 
 def test_a_family_of_which_nothing_could_be_tested_has_no_histogram():
-    family = {"null": "paraphrase", "histogram": [0] * 20}
+    family = {"null": "neutral", "histogram": [0] * 20}
     tested = {"null": "matched", "histogram": [2] + [0] * 19}
     summary = {"significance": [family | {"n_tested": 0}, tested | {"n_tested": 2}]}
     (plot,) = significance_plots(summary)

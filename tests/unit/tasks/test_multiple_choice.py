@@ -14,20 +14,15 @@ from medstress.core.calls import (
     Decoding,
     Generate,
     Generated,
-    ModelIdentity,
     Rank,
     Request,
     Score,
     Scored,
 )
-from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.parsers import PARSERS
-from medstress.tasks.reading import Reading
 from medstress.tasks.templates import load_template
-from medstress.tasks.ties import Ties, with_ties
 
 ITEM = Question(
     id="q", context="A man.", stem="Which drug?", options=("Aspirin", "Warfarin", "Zinc"), key="B"
@@ -218,28 +213,3 @@ def test_the_spec_tells_tasks_apart() -> None:
         task(AnswerBy.HEAD, "question"),
     ]
     assert len({str(t.spec()) for t in specs}) == len(specs)
-
-
-@pytest.mark.parametrize(
-    ("answer_by", "known"),
-    [
-        (AnswerBy.LETTER, "blake2b-128:994c9950b06465935f2f96c7b57abf71"),
-        (AnswerBy.GENERATE, "blake2b-128:132dde66d9ef2c3290a96f3ed82237f5"),
-    ],
-)
-def test_with_the_first_edition_s_rules_a_task_is_what_it_was_in_the_first_edition(
-    answer_by: AnswerBy, known: str
-) -> None:
-    kept = task(answer_by, parser="standalone", reading=Reading.WHOLE)
-    kept = with_ties(kept, Ties.FIRST)
-    assert content_hash(kept.spec()) == known
-    assert content_hash(task(answer_by).spec()) != known
-
-
-def test_answers_that_the_first_edition_ended_early_are_not_taken_from_an_older_cache() -> None:
-    model = ModelIdentity(name="m", hash="h")
-    whole = Generate(task(AnswerBy.GENERATE).template.render(CANDIDATE), Decoding())
-    for parser in PARSERS:
-        ((request,), _) = drive(task(AnswerBy.GENERATE, parser=parser), Generated(text="B"))
-        is_same = request.key(model) == Request(whole).key(model)
-        assert is_same == (parser != "options_aware")

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from medstress.core.calls import Chosen, Decoding, Generated, ModelIdentity
+from medstress.core.calls import Chosen, Decoding, Generated
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.option_letters.cleaning import without_thoughts
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.parsers import PARSERS
-from medstress.tasks.reading import Reading
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import read_wraps, task_from_spec, wrapped
 from medstress.testing import tiny_questions
@@ -97,25 +96,9 @@ def test_votes_of_which_all_were_cut_off_are_cut_off_and_one_whole_reply_decides
     assert (found.answer, found.finish_reason) == ("A", None)
 
 
-def test_an_older_folder_s_task_reads_as_it_did() -> None:
-    old = task(reading=Reading.WHOLE)
-    assert "reading" not in old.spec()
-    back = task_from_spec(old.spec(), old.template)
-    assert back == old
-    assert read(back, Generated(text="B", finish_reason="length")).answer == "B"
-
-
 def test_a_new_task_comes_back_from_its_spec() -> None:
     new = task(reasoning_tokens=900)
     assert task_from_spec(new.spec(), new.template) == new
-
-
-def test_an_answer_of_which_nobody_knows_if_it_ended_is_taken_from_no_older_cache() -> None:
-    model = ModelIdentity(name="m", hash="h")
-    new, old = task(), task(reading=Reading.WHOLE)
-    (now,), (then,) = (next(own.flow(Candidate(item=ITEM))) for own in (new, old))
-    assert now.call.canonical() == then.call.canonical()
-    assert now.key(model) != then.key(model)
 
 
 @pytest.mark.parametrize("parser", PARSERS)

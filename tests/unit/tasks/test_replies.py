@@ -18,7 +18,6 @@ ROWS = [
 ]
 READ_RIGHT = {
     "options_aware": 444,
-    "standalone": 289,
     "exact": 148,
     "first_four": 245,
     "single_character": 149,

@@ -187,12 +187,6 @@ class MedFuzz(Attack):
             self, exemplars_from=file, template=replace(self.prompts, exemplars=exemplars)
         )
 
-    @property
-    def as_it_was(self) -> MedFuzz | None:
-        """This attack with the prompts of the first edition, or None if there are none."""
-        prompts = self.prompts.as_it_was
-        return None if prompts is None else replace(self, template=prompts)
-
     def turns(self, item: Question, rng: Generator) -> Turns:
         """Return the prompts and the worked questions of one run."""
         return Turns(prompts=self.prompts, exemplars=self.draw_exemplars(item, rng))
@@ -206,14 +200,14 @@ class MedFuzz(Attack):
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values."""
         parameters = {f.name: getattr(self, f.name) for f in fields(self)}
-        prompts, file = self.prompts, parameters.pop("exemplars_from")
+        prompts, file = self.prompts, self.exemplars_from
         parameters |= {
             "template": prompts.name,
             "prompts": prompts.hash,
             "gates": list(self.gates_on),
+            "exemplars_from": None if file is None else Path(file).name,
         }
-        # The hash covers their text; older folders do not have this key.
-        return {"name": NAME, **parameters, **({"exemplars_from": Path(file).name} if file else {})}
+        return {"name": NAME, **parameters}
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without the hash of the prompts."""

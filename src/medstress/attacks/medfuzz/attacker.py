@@ -34,7 +34,7 @@ def ask_edit(
     """Ask for insertions, each with the words before it; if that fails, for the whole question.
 
     A reply in either form is accepted. A set of prompts that does not ask for insertions asks for
-    the whole question at once, as the first edition did.
+    the whole question at once.
     """
     reason = ""
     if prompts.asks_for_insertions:

@@ -115,12 +115,9 @@ class SentenceAttack(_Base):
         drawn = self.search == "random" or self.side == "random"
         return super().deterministic and not drawn  # type: ignore[safe-super]
 
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters; `field` only if set, because older folders have none."""
-        found: dict[str, Any] = super().spec()  # type: ignore[safe-super]
-        if self.field == DEFAULT_FIELD:
-            del found["field"]
-        return found
+    def label_parameters(self) -> dict[str, Any]:
+        """Return the parameters that tell attacks of this name apart in labels."""
+        return {**self.spec(), "field": None if self.field == DEFAULT_FIELD else self.field}
 
     def is_static_on(self, item: Any) -> bool:
         """Whether a copy of the item is asked in any case: never for questions."""

@@ -15,7 +15,7 @@ from medstress.attacks.noise.ocr_noise import OcrNoise
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation, Perturbed, TokenEdit
 from medstress.attacks.noise.swap_noise import SwapNoise
-from medstress.attacks.noise.synonym import FIRST_EDITION, Synonym
+from medstress.attacks.noise.synonym import Synonym
 from medstress.attacks.noise.word_noise import WordNoise
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.sentences import OUTSIDE, TaggedText
@@ -98,10 +98,6 @@ class NonEntityNoise:
         """Return the parameters, as JSON values."""
         given = asdict(self)
         del given["_base"], given["counted"]
-        if self.of is None:
-            del given["of"]
-        else:
-            given["of"] = _stored(self.of)
         return {"name": self.name, **given}
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
@@ -140,13 +136,11 @@ def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     if spec["name"] not in CONTROLLED or spec.get("search", "none") != "none":
         return None
     own = {key: value for key, value in spec.items() if key not in _OF_ATTACKS}
-    if own["name"] == Synonym.name and own.get("mode") == "related":
-        own.setdefault("names", FIRST_EDITION)
     shared: dict[str, Any] = {key: own[key] for key in _SHARED if key in own}
     kind = NOISES.get(spec["name"])
     # There are no keys for words and recognisers here: a noise that sets them goes into `of`.
-    is_plain = not {"words", "recogniser"} & own.keys()
-    if kind and is_plain and kind(**shared).spec() == {"name": kind.name, **own}:
+    is_plain = own.get("words") is None and own.get("recogniser") is None
+    if kind and is_plain and (plain := kind(**shared).spec()) == {**plain, **own}:
         return {"noise": kind.name, **shared}
     return {"noise": "swap_noise", "of": own}
 
@@ -166,16 +160,9 @@ def is_control_of(control: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return (
         wanted is not None
         and control["name"] == NonEntityNoise.name
-        and _stored(control.get("of")) == _stored(wanted.get("of"))
-        and all(control[key] == value for key, value in wanted.items() if key != "of")
+        and control.get("of") == wanted.get("of")
+        and all(control[key] == value for key, value in wanted.items())
     )
-
-
-def _stored(of: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the parameters of what is controlled as run folders store them: see `Synonym.spec`."""
-    if of is None:
-        return None
-    return {k: v for k, v in of.items() if (k, v) != ("names", FIRST_EDITION)}
 
 
 def _perturbation(given: Mapping[str, Any]) -> Perturbation:

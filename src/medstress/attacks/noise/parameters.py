@@ -20,8 +20,6 @@ class Parameters:
     name: ClassVar[str]
     not_told: ClassVar[tuple[str, ...]] = ("choices",)
     """Fields whose effect shows in other fields."""
-    told_if_set: ClassVar[tuple[str, ...]] = ()
-    """Fields added later: `spec` leaves them out if unset, so that older folders match."""
 
     @property
     def stream(self) -> str:
@@ -36,9 +34,7 @@ class Parameters:
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values."""
         fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
-        unset = {key for key in self.told_if_set if fields[key] is None}
-        kept = {k: v for k, v in fields.items() if k not in self.not_told and k not in unset}
-        return {"name": self.name, **kept}
+        return {"name": self.name, **{k: v for k, v in fields.items() if k not in self.not_told}}
 
 
 class MentionReplacement(Parameters, ABC):

@@ -70,10 +70,8 @@ class NoiseResources:
     def hash(self) -> str:
         """Content hash."""
         tables = {name: dict(table) for name, table in self.replacements.items()}
-        parts: list[Any] = [sorted(self.lexicon), tables, dict(self.mentions)]
-        if self.words:  # folders of the first edition have none
-            parts.append({name: sorted(words) for name, words in self.words.items()})
-        return content_hash(parts)
+        words = {name: sorted(words) for name, words in self.words.items()}
+        return content_hash([sorted(self.lexicon), tables, dict(self.mentions), words])
 
 
 class Perturbation(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.parameters import Parameters
@@ -75,8 +75,6 @@ class Scoped(Parameters):
     choices: str = "default"
     """`default`, `as_published` or `as_released`: the defaults of scope and recogniser (METHODS
     section 7, row 22). No code was released, so both are what the paper says."""
-
-    told_if_set: ClassVar[tuple[str, ...]] = ("words", "recogniser")
 
     def __post_init__(self) -> None:
         check_word(self.name, "choices", self.choices, CHOICES)

@@ -7,7 +7,7 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.mention_table import Choice
@@ -15,10 +15,6 @@ from medstress.attacks.noise.parameters import MentionReplacement
 from medstress.core.errors import UsageError
 
 Mode: TypeAlias = Literal["strict", "related"]
-Names: TypeAlias = Literal["listed_first", "nearest"]
-
-FIRST_EDITION = "nearest"
-"""The value of `names` if a folder's parameters do not have it and mode = "related"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +34,12 @@ class Synonym(MentionReplacement):
     mode: Mode = BY_CHOICES
     """`strict`: another name of the same concept; `related`: also a near name, which may name
     something else; default `strict`, as_published and as_released `related`."""
-    names: Names | None = BY_CHOICES
-    """related: `listed_first` (default), or `nearest`: the nearest name for every mention, acronyms
-    too, as the first edition did."""
     synonyms: str = "default"
     """Where listed names come from: `default` (the shipped drug and disease tables), a .csv or
     .tsv table with the columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
-    embedding: str = BY_CHOICES
+    embedding: str = "ngram"
     """related: the embedding that measures nearness, as in `[[entities]]`; take one that no victim
-    has. Default `ngram`."""
+    has."""
     vocabulary: str | None = None
     """related: `drugs`, `diseases` or a file; default: the built-in one of the mention's type."""
     choice: Choice = "fixed"
@@ -60,12 +53,10 @@ class Synonym(MentionReplacement):
 
     def __post_init__(self) -> None:
         check_word(self.name, "choices", self.choices, CHOICES)
-        self._fill()
+        if self.mode is BY_CHOICES:
+            mode = "strict" if self.choices == "default" else "related"
+            object.__setattr__(self, "mode", mode)
         check_word(self.name, "mode", self.mode, get_args(Mode))
-        if self.mode == "related":
-            check_word(self.name, "names", self.names, get_args(Names))
-        elif self.names is not None:
-            raise UsageError(f"{self.name}: names is for mode = 'related', got {self.mode!r}")
         check_word(self.name, "choice", self.choice, get_args(Choice))
         for key in ("synonyms", "embedding"):
             value = getattr(self, key)
@@ -82,17 +73,12 @@ class Synonym(MentionReplacement):
             )
 
     @property
-    def is_listed_first(self) -> bool:
-        """Whether a listed name comes before a near one."""
-        return self.names != FIRST_EDITION
-
-    @property
     def table(self) -> str:
         """Key of its names in `NoiseResources.replacements`."""
         if self.mode == "strict":
             return f"strict {self.synonyms}"
         near = f"related {self.vocabulary or 'by type'} {self.embedding}"
-        return f"{near}, listed first {self.synonyms}" if self.is_listed_first else near
+        return f"{near}, listed first {self.synonyms}"
 
     @property
     def surrogate(self) -> str:
@@ -103,25 +89,4 @@ class Synonym(MentionReplacement):
         """
         if self.mode == "strict":
             return f"listed names ({self.synonyms})"
-        near = f"the nearest by {self.embedding}"
-        return f"listed names ({self.synonyms}), else {near}" if self.is_listed_first else near
-
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters; an attack of the first edition is written as in its folders.
-
-        Those have no `names`, and `minilm` even if nothing is embedded.
-        """
-        found = super().spec()
-        if self.names in (None, FIRST_EDITION):
-            del found["names"]
-        return found
-
-    def _fill(self) -> None:
-        """Set the defaults that depend on other keys."""
-        put = object.__setattr__
-        if self.mode is BY_CHOICES:
-            put(self, "mode", "strict" if self.choices == "default" else "related")
-        if self.mode == "related" and self.names is None:
-            put(self, "names", "listed_first")
-        if self.embedding is BY_CHOICES:
-            put(self, "embedding", "ngram" if self.names == "listed_first" else "minilm")
+        return f"listed names ({self.synonyms}), else the nearest by {self.embedding}"

@@ -190,7 +190,7 @@ def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
         raise UsageError(
             f"model {name!r} has no multiple-choice head: its config.json names the architecture "
             f'{" and ".join(named) or "not at all"}, and answer_by = "head" needs one such as '
-            "BertForMultipleChoice; fit one (scripts/fit_head.py) or answer by letter or text"
+            "BertForMultipleChoice; fit one, or answer by letter or text"
             if head
             else f"model {name!r} is a multiple-choice head ({' and '.join(named)}), which scores "
             'options and generates no text; use answer_by = "head"'

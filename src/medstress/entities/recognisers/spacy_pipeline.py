@@ -176,7 +176,8 @@ def _add_linker(nlp: Language, linker: str) -> None:
     except ImportError as error:
         raise UsageError(
             f"linker = {linker!r} needs scispaCy, which is not installed here; it runs in an "
-            "environment of its own (constraints-scispacy.txt), with `medstress annotate`"
+            "environment of its own (constraints-scispacy.txt), with `medstress check DATA --to "
+            "FILE`"
         ) from error
     nlp.add_pipe(LINKER, config={"linker_name": linker})
 

@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.label_schemes import Scheme
-from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
 from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
@@ -21,7 +20,6 @@ from medstress.experiment.file.phase_tables import (
     SignificanceTable,
     TuneTable,
 )
-from medstress.experiment.file.sensitivity_table import SensitivityTable
 from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, TomlTable
 from medstress.experiment.file.training_table import TrainTable
 from medstress.files.writing import Access
@@ -31,7 +29,6 @@ __all__ = [
     "RELEASED_GRID",
     "AnalysisTable",
     "AttackTable",
-    "CompareTable",
     "DatasetTable",
     "EntitiesTable",
     "Experiment",
@@ -39,7 +36,6 @@ __all__ = [
     "RequireTable",
     "RoleTable",
     "RolesTable",
-    "SensitivityTable",
     "SignificanceTable",
     "SlicesTable",
     "TrainTable",
@@ -69,8 +65,6 @@ class ExperimentTable(TomlTable):
     """Stop cleanly after about this many US dollars, at the victims' `price_in` and `price_out`."""
     max_seconds: Seconds | None = None
     """Stop cleanly after this many seconds of asking, summed over all processes of the run."""
-    stop_when: Literal["decided"] | None = None
-    """`decided`: stop cleanly once every `[[require]]` criterion is met or missed for certain."""
     trial_seconds: Seconds | None = None
     """A trial that takes longer than this after its first call ends as `cut_short`."""
     timeout_seconds: Seconds = ANSWER_SECONDS
@@ -84,10 +78,6 @@ class ExperimentTable(TomlTable):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
-    primary: PrimaryTable | None = None
-    """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
-    control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
-    that differs."""
     group_readable: bool = False
     """Let the owner's group read the run folder; default: only the owner."""
 
@@ -338,14 +328,10 @@ class Experiment(TomlTable):
     """Analyses that ask more queries after the trials."""
     test: SignificanceTable | None = None
     """Significance tests of successes; `run` does them if the table is present."""
-    sensitivity: SensitivityTable | None = None
-    """Formats in which `run` asks every victim; other commands do not read it."""
     require: tuple[RequireTable, ...] = ()
     """Acceptance criteria, judged when the run is complete."""
     slices: SlicesTable | None = None
     """Parts of the data with rates of their own."""
-    compare: CompareTable | None = None
-    """Two arms of this run to compare (`medstress compare DIR`)."""
 
     @field_validator("dataset", "entities", "victim", "attack", "require", mode="before")
     @classmethod

@@ -107,7 +107,7 @@ class RequireTable(TomlTable):
         return self.model_dump(mode="json", exclude_none=True, exclude={"use"})
 
 
-_SIGNED = ("asr_net", "pearson", "spearman", "f1", "precision", "recall", "slope")
+_SIGNED = ("asr_net", "pearson", "spearman", "f1", "precision", "recall")
 """Beginnings of metrics that may be negative: differences and correlations."""
 
 COMPUTED = (

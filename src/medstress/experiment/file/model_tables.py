@@ -43,11 +43,8 @@ class VictimTable(TomlTable):
     prompt: NonEmpty | dict[str, str] = "qstab"
     """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
     `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
-    parser: (
-        Literal["options_aware", "standalone", "exact", "first_four", "single_character"] | None
-    ) = None
-    """How an answer is read from text; default: `options_aware`, or the run folder's first
-    parser."""
+    parser: Literal["options_aware", "exact", "first_four", "single_character"] = "options_aware"
+    """How an answer is read from text."""
     max_new_tokens: Count = 128
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
     conversation. A longer answer is cut off and unreadable, so a model that reasons before it

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator, model_validator
 from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.metrics.significance.control_costs import MAX_CALLS
-from medstress.stats.monte_carlo import MOST
 
 GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
 """The paper's range in steps of 10, with -5 and 5; 0 would be random sampling."""
@@ -98,76 +97,31 @@ class AnalysisTable(TomlTable):
         return distinct(value)
 
 
-AS_PUBLISHED = {
-    "null": "neutral",
-    "controls": 30,
-    "generator": "attacker",
-    "family": "successes",
-    "adjust": "none",
-}
-"""The test of Ness et al., as far as the paper describes it."""
-
-
 class SignificanceTable(TomlTable):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
     significance: bool = True
     """Test successes at the end of a run; false only judges reasonings. `medstress test` ignores
     this key."""
-    choices: Literal["default", "as_published"] = "default"
-    """`as_published`: the paper's 30 neutral insertions by the attacker, unadjusted p-values."""
-    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
-        "matched"
-    )
-    """The kind of control."""
+    null: Literal["matched", "neutral"] = "matched"
+    """The kind of control: the attack's own loop with neutral insertions, over all attacked items;
+    or one neutral insertion, for successes on the `items`."""
+    items: tuple[NonEmpty, ...] = ()
+    """The items of the family, named before the first query; neutral needs them."""
     controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
     """Number of controls for each success; `adaptive`: as many as `max_calls` allows, fewer if the
     result is clear earlier."""
     max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
     """Most calls for one success: its statistic and its controls. With a fixed number of controls,
     the limit holds only if it is given."""
-    max_controls: Annotated[int, Field(ge=1, le=9_999)] = MOST
-    """Most adaptive controls for one success."""
-    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
-    """Measure of how hard an item is; a victim that lacks it gets the next one in this list."""
-    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
-    """Adaptive: stop when this many controls are at least as hard."""
-    family: Literal["successes", "attacked"] | None = None
-    """The trials over which p-values are adjusted. `attacked`, with p = 1 for trials without a
-    success, is the default of null `matched`; `successes` of the others."""
-    items: tuple[NonEmpty, ...] = ()
-    """Restrict the family to these items: pre-specified if the run began with them, else post
-    hoc."""
-    trials: tuple[NonEmpty, ...] = ()
-    """Restrict the family to these trials, by trial_id or its beginning."""
-    adjust: Literal["bh", "holm", "none"] = "bh"
-    """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""
-    loops: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """matched, flipped: how often a control repeats its loop of attempts until the victim errs."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """The writer of neutral insertions."""
-    exemplars_from: NonEmpty | None = None
-    """A JSONL file of worked questions to show victims in tests; default: the attack's."""
-    share_controls: bool = True
-    """Share controls between successes on one item with similar insertions."""
-    panel: bool = True
-    """If the attack had a panel of judges, ask it whether controls keep the key."""
+    adjust: Literal["bh", "holm", "none"] = "bh"
+    """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""
     faithfulness: bool = True
     """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
-    faithfulness_slope: bool = False
-    """Ask again without each insertion, to compare its effect with what the reasoning says."""
-    slope_samples: Annotated[int, Field(ge=2, le=1_000)] = 20
-    """faithfulness_slope: conversations about each edit, and about it without each insertion."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _choices(cls, data: Any) -> Any:
-        """Change the defaults of the other keys; keys in the file win."""
-        if isinstance(data, dict) and data.get("choices") == "as_published":
-            return {**AS_PUBLISHED, **data}
-        return data
-
-    @field_validator("items", "trials", mode="before")
+    @field_validator("items", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         if value == []:

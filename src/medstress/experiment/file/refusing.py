@@ -12,14 +12,12 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import (
     AnalysisTable,
     AttackTable,
-    CompareTable,
     DatasetTable,
     EntitiesTable,
     ExperimentTable,
     RequireTable,
     RolesTable,
     RoleTable,
-    SensitivityTable,
     SignificanceTable,
     SlicesTable,
     TrainTable,
@@ -40,9 +38,7 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "tune": TuneTable,
     "train": TrainTable,
     "analysis": AnalysisTable,
-    "compare": CompareTable,
     "test": SignificanceTable,
-    "sensitivity": SensitivityTable,
     "require": RequireTable,
     "slices": SlicesTable,
 }
@@ -67,8 +63,6 @@ _LINES = {
     ("entities", "vocabulary"): 'vocabulary = "drugs"',
     ("victim", "backend"): 'backend = "mock"',
     ("attack", "name"): 'name = "entity_substitution"',
-    ("compare", "a"): 'a = "LABEL", a victim or an attack of this file',
-    ("compare", "b"): 'b = "LABEL", a victim or an attack of this file',
     ("require", "metric"): 'metric = "asr"',
     ("slices", "by"): 'by = ["subject"]',
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress import recipes
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean
 from medstress.datasets.guess import ENDINGS
 from medstress.files.reading import read_text
 from medstress.files.writing import DATABASE
@@ -48,9 +48,7 @@ def find_source(experiment: str | Path | Source) -> Source:
             known += recipes.names()
         named = f"{path.name}.toml"
         near = f"; did you mean {named!r}?" if named in known else did_you_mean(path.name, known)
-        raise UsageError(f"there is no experiment file {path}{near}").with_command(
-            shlex.join(["medstress", "init", "--to", str(path)])
-        )
+        raise UsageError(f"there is no experiment file {path}{near}").with_command(FIRST_COMMAND)
     if (error := _other_thing(path)) is not None:
         raise error
     text = read_text(path)
@@ -67,7 +65,7 @@ def _other_thing(path: Path) -> UsageError | None:
         return UsageError(error).with_command(shlex.join(["medstress", "check", str(path)]))
     if path.is_dir() and not (path / DATABASE).is_file():
         error = f"{path} is a folder; expected an experiment file (TOML)"
-        return UsageError(error).with_command("medstress init")
+        return UsageError(error).with_command(FIRST_COMMAND)
     if (path / DATABASE).is_file():
         error = f"{path} is the folder of a run; expected an experiment file (TOML)"
         return UsageError(error).with_command(shlex.join(["medstress", "summary", str(path)]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,35 +30,18 @@ _REMARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Composed:
-    """A first experiment."""
-
-    source: Source
-    """Its text, as a file would hold it."""
-    data: FirstData
-    """The data, read once."""
-    victim: FirstVictim
-    """The victim."""
-    attack: FirstAttack
-    """The attack."""
-
-
 def compose(
     choices: Choices,
-    base: Path | None = None,
     overrides: Sequence[str] = (),
     data: FirstData | None = None,
     *,
     attack: FirstAttack | None = None,
     victim: FirstVictim | None = None,
-) -> Composed:
-    """Compose a first experiment.
+) -> Source:
+    """Compose a first experiment: its text, as a file in the working folder would hold it.
 
     Args:
         choices: what the user gave.
-        base: the folder that the file is for; its paths are relative to it. Default: the working
-            folder, from which the user's own paths start.
         overrides: as --set; those of `[[dataset]]` are part of the text, others are left to the
             reader of the text.
         data: the data of these choices, if they are read already.
@@ -70,7 +52,7 @@ def compose(
         UsageError: a value does not fit; the message names its flag.
         DataError: a bad row.
     """
-    base = (base or Path.cwd()).resolve()
+    base = Path.cwd().resolve()
     data = data or read_data(choices, base, overrides)
     attack = attack or find_attack(choices, data)
     needs_scores = attack.attack.traits.needs_scores is not None
@@ -85,12 +67,7 @@ def compose(
         _attack(attack),
         _criterion(data),
     ]
-    return Composed(
-        source=Source(text=written(_title(data), sections), name=f"{name}.toml", base=base),
-        data=data,
-        victim=victim,
-        attack=attack,
-    )
+    return Source(text=written(_title(data), sections), name=f"{name}.toml", base=base)
 
 
 def experiment_name(choices: Choices) -> str:

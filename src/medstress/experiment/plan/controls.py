@@ -33,17 +33,12 @@ _REMEDY = (
 class ControlPlan:
     """Which controls an experiment has, and why others are left out."""
 
-    is_default: bool = False
-    """True if the file does not name the key, so that a folder keeps what it began with."""
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Label of an attack -> control -> why the attack has it not."""
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
-        return {
-            "default": self.is_default,
-            "left_out": {k: dict(v) for k, v in self.left_out.items()},
-        }
+        return {"left_out": {k: dict(v) for k, v in self.left_out.items()}}
 
     def joined(self, other: ControlPlan) -> ControlPlan:
         """Return the plan with what another leaves out."""
@@ -89,7 +84,7 @@ def control_arms(
             arm = control_arm(control, part.attack)
             label = arm_label(part.label, name)
             arms.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
-    return arms, ControlPlan(is_default=wanted is None, left_out=left_out)
+    return arms, ControlPlan(left_out=left_out)
 
 
 def _default(part: AttackPart) -> str:
@@ -219,13 +214,3 @@ def named_on_sentences(wanted: bool | Sequence[str] | None, kind: Kind) -> None:
             f"[experiment] controls = {list(wanted)}: these are controls of attacks on questions, "
             f"but the data are {kind.name}; write true, or leave the key out"
         )
-
-
-def began_without(plan: ControlPlan, known: Mapping[str, Any]) -> bool:
-    """Return whether a folder keeps to be without controls, because it began so by default.
-
-    Args:
-        plan: the experiment's controls.
-        known: the folder's manifest; folders of earlier versions say nothing of controls.
-    """
-    return plan.is_default and "controls" not in known

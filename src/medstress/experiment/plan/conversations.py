@@ -13,15 +13,9 @@ from medstress.core.seeding import rng_for
 from medstress.experiment.plan.parts import AttackPart
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.reading import Reading
 from medstress.tasks.victim import Victim
 
 STREAM = "exemplars"
-_OF_TURNS = {"standalone": "exact"}
-"""The first edition, whose folders have `standalone`, took only a bare letter in conversations."""
-
-SHORT = 96
-"""Most tokens of confidences and answer in folders older than the victims' own limit."""
 
 
 def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
@@ -60,21 +54,14 @@ def victim_of(
         max_new_tokens=task.reasoning_tokens or reasoning_tokens,
         temperature=task.decoding.temperature,
     )
-    short = task.decoding.max_new_tokens if task.reading is Reading.FINISHED else SHORT
     conversation = Conversation(
         own=task,
         prompts=turns.prompts,
         exemplars=turns.exemplars,
-        parser=turned_parser(task.parser),
+        parser=task.parser,
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=backend.traits.in_turns,
         decoding=decoding,
-        answer_tokens=short,
-        reading=task.reading,
+        answer_tokens=task.decoding.max_new_tokens,
     )
     return replace(victim, task=conversation)
-
-
-def turned_parser(parser: str) -> str:
-    """Return the parser of a conversation's last turn."""
-    return _OF_TURNS.get(parser, parser)

@@ -151,7 +151,7 @@ def check_same_run(
         return
     found = differences(known["parts"], new, changes_of(store, known, new, prepared))
     raise OtherRunError(
-        f"{store.folder} holds another experiment: {'; '.join(found)}{older_functions(known)}. "
+        f"{store.folder} holds another experiment: {'; '.join(found)}. "
         "Choose another folder with --out, or throw the old run away with --fresh",
         store.folder,
     )
@@ -175,21 +175,6 @@ def former_victims(
     """List victims of a folder that its experiment has dropped and was allowed to drop."""
     held = known["victims"] if known else ()
     return [label for label in held if label in may_lack and label not in new["victims"]]
-
-
-def older_functions(known: Mapping[str, Any]) -> str:
-    """Explain why an unchanged function seems changed, if the folder is of an earlier version."""
-    config = known["config"]
-    roles = (config.get("role") or {}).values()
-    several = [each for role in roles for each in (role if isinstance(role, list) else [role])]
-    tables = [*config["victim"], *several]
-    parts = [*known["victims"].values(), *known.get("roles", {}).values()]
-    if all(table["backend"] != "python" for table in tables) or any("watched" in p for p in parts):
-        return ""
-    return (
-        " (an earlier version made the folder; it identified functions without their file name "
-        "and imports. The folder can be summarised, reported and exported, but not continued)"
-    )
 
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +203,6 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "controls": prepared.controls.describe(),
-        **prepared.sensitivity.describe(),
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),

@@ -37,11 +37,20 @@ def recognise_mentions(
     base: Path,
     datasets: Sequence[DatasetPart],
     note: Callable[[str], None],
+    *,
+    needs_all: bool = True,
 ) -> Recognised:
     """Find the mentions of every group.
 
     All groups share the same items, so that the baseline is asked once. Therefore each type has
     one recogniser: groups that share a type must share the recogniser.
+
+    Args:
+        tables: the groups.
+        base: the folder that their paths start from.
+        datasets: the data sets.
+        note: told which recogniser works.
+        needs_all: whether a recogniser that finds nothing is refused.
 
     Raises:
         UsageError: a recogniser is not available, two recognisers claim one type, or a data set
@@ -67,7 +76,8 @@ def recognise_mentions(
         types = frozenset().union(*(types_of(table.type) for table in users))
         for i, part in enumerate(found):
             items = recognise(part.questions, recogniser, types)
-            if not any(mention.type in types for item in items for mention in item.mentions):
+            found_any = any(mention.type in types for item in items for mention in item.mentions)
+            if needs_all and not found_any:
                 raise UsageError(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
                     f"{' or '.join(sorted({type_label(t) for t in users}))} in its "

@@ -39,8 +39,8 @@ def surrogates(
     """
     from medstress.entities.definitions import defined_abbreviations
     from medstress.entities.names import folded
-    from medstress.entities.replacements import abbreviations, related_names, strict_names
-    from medstress.entities.surrogates import LISTED, NEAREST, Surrogates, listed_first
+    from medstress.entities.replacements import abbreviations, strict_names
+    from medstress.entities.surrogates import LISTED, Surrogates, listed_first
 
     types = {
         mention_key(tokens[entity.start : entity.end]): entity.type
@@ -52,7 +52,7 @@ def surrogates(
         # Definitions in the corpus win over the table.
         table = listed | defined_abbreviations(tagged, kind.direction)
         return Surrogates(table=table, sources=dict.fromkeys(table, LISTED))
-    if kind.mode == "related" and kind.is_listed_first:
+    if kind.mode == "related":
         return listed_first(
             types,
             _as_written(tagged),
@@ -62,16 +62,13 @@ def surrogates(
             base,
             without,
         )
-    if kind.mode == "related":
-        table, source = related_names(types, kind.vocabulary, kind.embedding, base), NEAREST
-    else:
-        table, source = strict_names(types, kind.synonyms, base), LISTED
+    table = strict_names(types, kind.synonyms, base)
     kept = {
         mention: others
         for mention, names in table.items()
         if (others := tuple(name for name in names if folded(" ".join(name)) not in without))
     }
-    return Surrogates(table=kept, sources=dict.fromkeys(kept, source))
+    return Surrogates(table=kept, sources=dict.fromkeys(kept, LISTED))
 
 
 def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:

@@ -25,15 +25,11 @@ from medstress.experiment.plan.noise_names import Tagged, listed_words, surrogat
 from medstress.kinds import kind_of
 from medstress.kinds.kind import Marked
 
-BY_FREQUENCY = "frequency"
-"""Manifest entry of a lexicon that selects words by their relative frequency in the corpus."""
-
 
 def noise_resources(
     items: Sequence[Any],
     perturbations: Iterable[Perturbation],
     base: Path,
-    n_sentences: int | None = None,
 ) -> NoiseResources:
     """Build lexicon and tables of names for a data set.
 
@@ -41,7 +37,6 @@ def noise_resources(
         items: the whole data set before any limit, because the lexicon counts its words.
         perturbations: the noise; only the resources that it reads are built.
         base: folder that relative paths start from.
-        n_sentences: see `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
@@ -54,7 +49,7 @@ def noise_resources(
     if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
         from medstress.entities.lexicon import noise_lexicon
 
-        lexicon = noise_lexicon(tagged, n_sentences)
+        lexicon = noise_lexicon(tagged)
     tagged += _options(items, mentions)
     names = {
         kind.table: surrogates(kind, tagged, base)
@@ -157,12 +152,11 @@ def mentions_in(
     )
 
 
-def describe_noise(noise: NoiseResources, lexicon: str | None) -> dict[str, Any]:
-    """Return the manifest's entries about noise; `lexicon` says how its words are selected."""
+def describe_noise(noise: NoiseResources) -> dict[str, Any]:
+    """Return the manifest's entries about noise."""
     remark = absence_remark(noise)
     return {
         "n_lexicon": len(noise.lexicon),
-        **({"lexicon": lexicon} if noise.lexicon and lexicon else {}),
         **({"undefined": remark} if remark else {}),
         "n_replacements": {label: len(table) for label, table in noise.replacements.items()},
         "hash": noise.hash,

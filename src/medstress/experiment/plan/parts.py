@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from medstress.attacks.noise.attack import noise_of
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
-from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
@@ -30,7 +29,6 @@ from medstress.experiment.file.config import (
 from medstress.experiment.file.labels import group_labels, unique_labels, victim_labels
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
-    BY_FREQUENCY,
     absence_remark,
     describe_noise,
 )
@@ -80,7 +78,7 @@ class GroupPart:
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
         if self.table is None or isinstance(self.perturbations, NoNames):
-            of_noise = describe_noise(self.noise, BY_FREQUENCY) if self.noise else {}
+            of_noise = describe_noise(self.noise) if self.noise else {}
             return {"n_names": 0, **of_noise, "hash": self.perturbations.hash}
         return {
             "vocabulary": self.table.vocabulary,
@@ -190,7 +188,6 @@ def open_victims(
     classes: tuple[str, ...] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
-    models: Mapping[str, str] | None = None,
 ) -> list[Victim]:
     """Open every victim's back end and build its tasks.
 
@@ -202,31 +199,22 @@ def open_victims(
         classes: classes of the items (`Kind.classes`).
         timeout_seconds: time limit of one request.
         datasets: (label, name) of each data set, for prompts by data set.
-        models: label -> model of victims that are one model in several formats; those with the
-            same options share a back end, so that a model is loaded once.
 
     Raises:
         UsageError: the back end cannot do the task, or an extra, model or function is missing.
     """
     victims: list[Victim] = []
-    shared: dict[str, Backend] = {}
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
-            model = (models or {}).get(label)
-            same = None if model is None else content_hash([model, backend_options(table)])
-            backend = None if same is None else shared.get(same)
-            if backend is None:
-                options = BackendOptions(
-                    base=base,
-                    task=kind.task,
-                    timeout_seconds=timeout_seconds,
-                    **table.model_dump(include=_OPTIONS),
-                )
-                backend = registry.open_backend(table.backend, options)
-                opened.callback(backend.close)
-            if same is not None:
-                shared[same] = backend
+            options = BackendOptions(
+                base=base,
+                task=kind.task,
+                timeout_seconds=timeout_seconds,
+                **table.model_dump(include=_OPTIONS),
+            )
+            backend = registry.open_backend(table.backend, options)
+            opened.callback(backend.close)
             tasks = kind.tasks(
                 VictimRequest(
                     table=table,

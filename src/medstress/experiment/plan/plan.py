@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,6 @@ from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.sensitivity import SensitivityPlan
 from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 from medstress.kinds import KINDS, Kind
 from medstress.store.shared_cache import SharedCache
@@ -98,8 +97,6 @@ class Prepared:
     """With their labels; control arms last."""
     controls: ControlPlan = field(default_factory=ControlPlan)
     """Which control arms are among the attacks by default, and which are left out."""
-    sensitivity: SensitivityPlan = field(default_factory=SensitivityPlan)
-    """Which victims are one model that is asked in several formats."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -119,15 +116,38 @@ class Prepared:
     drain_seconds: float = DRAIN_SECONDS
     """Time for calls in flight after the run is stopped."""
 
-    def drop_controls(self) -> None:
-        """Leave out all control arms, as in a folder that began without any."""
-        self.attacks = [p for p in self.attacks if not isinstance(p.attack, ControlArm)]
-        self.controls = ControlPlan(is_default=True)
+    def keep_labels(self, known: Mapping[str, str]) -> None:
+        """Let attacks with a default label keep the label that the folder gave them.
+
+        A default label grows longer when another attack of the same name joins.
+
+        Args:
+            known: label -> hash of the attacks in the folder.
+        """
+        labels = {value: label for label, value in known.items()}
+        taken = {part.label for part in self.attacks}
+        renamed: dict[str, str] = {}
+        for i, part in enumerate(self.attacks):
+            old = labels.get(content_hash(part.attack.spec()))
+            if old is not None and old not in taken and not part.is_labelled:
+                self.attacks[i] = replace(part, label=old)
+                renamed[part.label] = old
+        # New control arms, and those left out, follow the label of their attack.
+        for i, part in enumerate(self.attacks):
+            if isinstance(part.attack, ControlArm):
+                ending = f" / {part.attack.control.name}"
+                of = part.label.removesuffix(ending)
+                if of in renamed:
+                    self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
+        held = self.controls.left_out
+        self.controls = replace(
+            self.controls, left_out={renamed.get(of, of): each for of, each in held.items()}
+        )
 
     @property
     def backends(self) -> list[Backend]:
-        """The victims' back ends, each once: formats of one model share theirs."""
-        return list({id(victim.backend): victim.backend for victim in self.victims}.values())
+        """The victims' back ends."""
+        return [victim.backend for victim in self.victims]
 
     @property
     def question_groups(self) -> list[GroupPart]:
@@ -147,14 +167,8 @@ class Prepared:
         experiment = self.experiment.model_copy(update={"victim": kept})
         return replace(self, experiment=experiment, victims=victims)
 
-    def trials(
-        self, order: Callable[[DatasetPart], Iterable[Any]] = lambda part: part.questions
-    ) -> Iterator[Trial]:
-        """Yield all trials, item by item, so that back ends can share prefixes.
-
-        Args:
-            order: gives the items of a data set in the order in which they enter.
-        """
+    def trials(self) -> Iterator[Trial]:
+        """Yield all trials, item by item, so that back ends can share prefixes."""
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
@@ -167,7 +181,7 @@ class Prepared:
             ]
             name = self.portion.names.get(victim.label, victim.label)
             on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in order(dataset):
+            for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue
                 for (group, ids, resources), part in product(selected, self.attacks):

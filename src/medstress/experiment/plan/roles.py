@@ -73,7 +73,7 @@ def check_roles(
         UsageError: a role is missing or is never asked; the message names it.
     """
     known, used = tables_of(roles), set()
-    if test is not None and (test.faithfulness or test.faithfulness_slope):
+    if test is not None and test.faithfulness:
         used.add(JUDGE)
     for part in attacks:
         roles_of_attack = part.traits.roles

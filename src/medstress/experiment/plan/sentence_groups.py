@@ -13,7 +13,6 @@ from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
-    BY_FREQUENCY,
     absence_remark,
     describe_noise,
     noise_resources,
@@ -34,8 +33,6 @@ class SentenceGroupPart:
     """Lexicon, and other names of mentions."""
     label: str = GROUP
     """Name in results."""
-    lexicon: str | None = BY_FREQUENCY
-    """How the lexicon selects words of the corpus; None: by their count (first edition)."""
 
     @property
     def fingerprint(self) -> str:
@@ -49,7 +46,7 @@ class SentenceGroupPart:
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
-        return describe_noise(self.resources, self.lexicon)
+        return describe_noise(self.resources)
 
     def resources_on(self, dataset: DatasetPart) -> NoiseResources:
         """Return what attacks may read: the same on every data set."""
@@ -79,18 +76,15 @@ def sentence_resources(
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
     base: Path,
-    n_sentences: int | None = None,
 ) -> NoiseResources:
     """Build the resources of noise from all items of all data sets, before any limit.
-
-    `n_sentences` goes to `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
     """
     items = [item for part in datasets for item in part.known_items]
     perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
-    return noise_resources(items, perturbations, base, n_sentences)
+    return noise_resources(items, perturbations, base)
 
 
 def check_field(part: AttackPart, kind: Kind) -> None:

@@ -133,7 +133,6 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     return Limits(
         until=None if caps.max_seconds is None else prepared.started + left,
         trial_seconds=settings.trial_seconds,
-        in_order=settings.stop_when is not None,
         drain_seconds=prepared.drain_seconds,
         max_queries=caps.max_queries,
         max_tokens=caps.max_tokens,

@@ -72,22 +72,15 @@ class ControlCost:
 
 
 def cost_of(
-    null: Null, attempts: int, statistic: Statistic, *, written: bool = False, used: int = 1
+    null: Null, attempts: int, statistic: Statistic, *, written: bool = False
 ) -> ControlCost:
     """Return the most that one control of a null costs.
 
     Args:
         null: the null, which says what a control is.
-        attempts: attempts of a loop: K of the attack, times the loops of a control.
+        attempts: attempts of a loop: K of the attack.
         statistic: the statistic that estimates T.
         written: True if a role writes neutral insertions.
-        used: attempts of the attack until its success, for `best_of_k`.
     """
-    if null in (Null.MATCHED, Null.FLIPPED):
-        n_looks = n_texts = attempts
-    elif null is Null.BEST_OF_K:
-        n_looks = n_texts = used
-    else:
-        n_looks, n_texts = 0, 1
-    is_written = null is Null.PARAPHRASE or (written and null is not Null.SCRAMBLED)
-    return ControlCost(n_looks=n_looks, n_texts=n_texts if is_written else 0, statistic=statistic)
+    n_looks, n_texts = (attempts, attempts) if null is Null.MATCHED else (0, 1)
+    return ControlCost(n_looks=n_looks, n_texts=n_texts if written else 0, statistic=statistic)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from medstress.stats.monte_carlo import ControlPlan
 from medstress.stats.multiplicity import benjamini_hochberg
 
 LEVEL = 0.05
@@ -23,58 +22,31 @@ class Null(StrEnum):
     MATCHED = "matched"
     """The result of the attack's own loop, attempts until an error, with neutral insertions; a
     loop that held counts as easier than anything."""
-    FLIPPED = "flipped"
-    """The same, but only loops that ended in an error."""
     NEUTRAL = "neutral"
     """One neutral insertion (the paper's)."""
-    PARAPHRASE = "paraphrase"
-    """The clean item in other words, without any insertion."""
-    SCRAMBLED = "scrambled"
-    """The attack's own words, in random order."""
-    BEST_OF_K = "best_of_k"
-    """The hardest of as many neutral insertions as attempts the attack used."""
 
     @property
-    def allows_attacked(self) -> bool:
-        """True if all attacked items can be the family: the null must define how an item holds."""
+    def counts_attacked(self) -> bool:
+        """Whether p-values are adjusted over all attacked items, with p = 1 for those that held,
+        and not over successes alone: the null must define how an item holds."""
         return self is Null.MATCHED
-
-    @property
-    def default_family(self) -> Family:
-        """The family if the experiment gives none."""
-        return Family.ATTACKED if self.allows_attacked else Family.SUCCESSES
 
     @property
     def level_among_successes(self) -> float:
         """The largest share of successes without any effect that reached p <= .05 in simulations.
 
-        See docs/significance.md (scripts/simulate_medfuzz_test.py). Attacks select hard insertions,
+        See docs/significance.md (validation/medfuzz_test.py). Attacks select hard insertions,
         so a null that does not select its controls in the same way rejects too often if insertions
         differ in how hard they are.
         """
-        return _AMONG_SUCCESSES[self]
+        return 0.42 if self is Null.MATCHED else 0.26
 
     @property
-    def caution(self) -> str | None:
-        """A warning about p-values of this null; None if it holds its level.
-
-        >>> Null.FLIPPED.caution is None
-        True
-        """
+    def caution(self) -> str:
+        """A warning about p-values of this null."""
+        of = "holds its level over attacked items; " if self.counts_attacked else ""
         most = self.level_among_successes
-        if most <= LEVEL:
-            return None
-        of = "holds its level over attacked items; " if self.allows_attacked else ""
         return f"{of}among successes without effect up to {most:.2f} reach p <= {LEVEL:g}"
-
-
-class Family(StrEnum):
-    """Over which tests p-values are adjusted."""
-
-    SUCCESSES = "successes"
-    """All successes."""
-    ATTACKED = "attacked"
-    """All attacked items, with p = 1 for those that held."""
 
 
 class Adjust(StrEnum):
@@ -102,19 +74,15 @@ class Adjust(StrEnum):
         }[self]
 
 
-_AMONG_SUCCESSES = {
-    Null.MATCHED: 0.42,
-    Null.FLIPPED: LEVEL,
-    Null.NEUTRAL: 0.26,
-    Null.PARAPHRASE: 0.26,
-    Null.SCRAMBLED: 0.26,
-    Null.BEST_OF_K: 0.16,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attainable:
-    """What a family of tests can show at best, known before anything is asked."""
+    """What a family of tests can show at best, known before anything is asked.
+
+    >>> Attainable(n_tested=40, n_family=40, p_min=1 / 31).n_needed
+    13
+    >>> Attainable(n_tested=40, n_family=40, p_min=1 / 31, method=Adjust.NONE).n_needed
+    1
+    """
 
     n_tested: int
     """Successes that are tested."""
@@ -151,34 +119,6 @@ class Attainable:
         return self.n_family / (self.n_tested if self.method is Adjust.BH else 1)
 
 
-def attainable(
-    n_successes: int,
-    n_attacked: int,
-    family: Family,
-    plan: ControlPlan,
-    n_tested: int | None = None,
-    method: Adjust = Adjust.BH,
-) -> Attainable:
-    """Return what a family can show at best.
-
-    Args:
-        n_successes: successes of the family, tested or not.
-        n_attacked: items attacked, including successes.
-        family: which of the two make the family.
-        plan: number of controls.
-        n_tested: successes that are tested; None for all.
-        method: how p-values are adjusted.
-
-    >>> attainable(40, 40, Family.SUCCESSES, ControlPlan(fixed=30)).n_needed
-    13
-    >>> attainable(40, 40, Family.SUCCESSES, ControlPlan(fixed=30), method=Adjust.NONE).n_needed
-    1
-    """
-    n_family = n_successes if family is Family.SUCCESSES else n_attacked
-    tested = n_successes if n_tested is None else n_tested
-    return Attainable(n_tested=tested, n_family=n_family, p_min=plan.p_min, method=method)
-
-
 def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -> str | None:
     """Return why a family cannot show anything, and what would help; None if it can.
 
@@ -186,7 +126,7 @@ def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -
         best: what the family can show.
         max_calls: controls -> the `max_calls` that buys them; None if their number is fixed.
 
-    >>> shortfall(attainable(10, 10, Family.SUCCESSES, ControlPlan(fixed=5)))[:56]
+    >>> shortfall(Attainable(n_tested=10, n_family=10, p_min=1 / 6))[:56]
     'with 5 controls no adjusted p-value can fall below 0.167'
     """
     if best.adjusted <= best.method.level:

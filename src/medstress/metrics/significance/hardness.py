@@ -18,8 +18,6 @@ class Statistic(StrEnum):
     """Mean P(key), normalised over the options, over sampled reasonings."""
     SHARE_CORRECT = "share_correct"
     """Share of sampled answers that are the key."""
-    CONFIDENCE = "confidence"
-    """Mean of the stated confidence in the key over the sum of all."""
 
     @property
     def n_samples(self) -> int:
@@ -35,51 +33,29 @@ class Sampled:
     """Right, wrong or unreadable."""
     probability: float | None = None
     """P(key) over the options; None without scores."""
-    confidence: float | None = None
-    """Stated confidence in the key over the sum of all; None if none was stated."""
 
     def value(self, statistic: Statistic) -> float | None:
         """Return this conversation's contribution to T; None if it has none."""
         if statistic is Statistic.KEY_PROBABILITY:
             return self.probability
-        if statistic is Statistic.CONFIDENCE:
-            return self.confidence
         return None if self.outcome is Outcome.UNREADABLE else float(self.outcome is Outcome.RIGHT)
 
 
-def sampled(
-    prediction: Prediction, key: int, confidences: Sequence[float] | None = None
-) -> Sampled:
+def sampled(prediction: Prediction, key: int) -> Sampled:
     """Read one conversation.
 
     Args:
         prediction: how the conversation ended.
         key: position of the key, from 0.
-        confidences: stated score of every option, if the conversation asked for them.
     """
-    total = sum(confidences) if confidences else 0.0
-    return Sampled(
-        outcome=prediction.outcome,
-        probability=None if prediction.scores is None else math.exp(prediction.scores[key]),
-        confidence=confidences[key] / total if confidences and total > 0 else None,
-    )
+    probability = None if prediction.scores is None else math.exp(prediction.scores[key])
+    return Sampled(outcome=prediction.outcome, probability=probability)
 
 
-def usable(wanted: Statistic, seen: Sequence[Sampled]) -> Statistic:
-    """Return the statistic that a victim allows: the wanted one, else the next best.
-
-    Args:
-        wanted: the statistic that the experiment requests.
-        seen: conversations about the clean item.
-
-    Returns:
-        `wanted` if any conversation has a value for it; the share of right answers if no
-        statistic has one.
-    """
-    order = [wanted, Statistic.KEY_PROBABILITY, Statistic.SHARE_CORRECT, Statistic.CONFIDENCE]
-    for statistic in order:
-        if any(one.value(statistic) is not None for one in seen):
-            return statistic
+def usable(seen: Sequence[Sampled]) -> Statistic:
+    """Return the statistic that a victim allows, from conversations about the clean item."""
+    if any(one.probability is not None for one in seen):
+        return Statistic.KEY_PROBABILITY
     return Statistic.SHARE_CORRECT
 
 

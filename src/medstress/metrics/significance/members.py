@@ -8,23 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.attempt_records import attempts_used
 from medstress.metrics.counts import is_eligible, is_flipped, is_refused
 from medstress.metrics.significance.control_costs import cost_of
 from medstress.metrics.significance.families import (
     Adjust,
     Attainable,
-    Family,
     Null,
     adjust,
     histogram,
     shortfall,
 )
 from medstress.metrics.significance.hardness import Statistic
-from medstress.stats.monte_carlo import MOST, ControlPlan
+from medstress.stats.monte_carlo import ControlPlan
 
 _HASH = "blake2b-128:"
-PRE_SPECIFIED, POST_HOC = "pre-specified", "post hoc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +29,7 @@ class StoredTest:
     """The stored test of one success."""
 
     spec: Mapping[str, Any]
-    """`trial`, and the settings: null, controls, stop_at, max_calls, max_controls, statistic,
-    loops, generator, share_controls."""
+    """`trial`, and the settings: null, controls, max_calls, generator."""
     findings: Mapping[str, Any] | None
     """What the study returned; None if it ended early."""
     note: str | None
@@ -44,22 +40,14 @@ class StoredTest:
 class Scope:
     """The family that p-values of tests with the same settings belong to."""
 
-    family: Family = Family.SUCCESSES
-    """Successes alone, or all attacked items."""
     adjust: Adjust = Adjust.BH
     """How p-values are adjusted within it."""
     items: tuple[str, ...] = ()
-    """The only items of the family; empty for all."""
-    trials: tuple[str, ...] = ()
-    """The only trials of the family, by the beginnings of their identifiers; empty for all."""
-    label: str | None = None
-    """`PRE_SPECIFIED` or `POST_HOC` if items or trials are given; None for the whole run."""
+    """The only items of the family, named before the first query; empty for all."""
 
     def holds(self, trial: TrialRow) -> bool:
         """Return True if a trial belongs to the family."""
-        if self.items:
-            return trial.item_id in self.items
-        return not self.trials or any(has_id(trial, given) for given in self.trials)
+        return not self.items or trial.item_id in self.items
 
 
 def has_id(trial: TrialRow, given: str) -> bool:
@@ -68,19 +56,15 @@ def has_id(trial: TrialRow, given: str) -> bool:
 
 
 def plan_of(settings: Mapping[str, Any], findings: Mapping[str, Any] | None = None) -> ControlPlan:
-    """Return the plan of controls that the settings request, limited as in a stored test.
-
-    Tests stored before `max_calls` existed were adaptive up to 999 controls.
-    """
-    most = (findings or {}).get("most")
-    if settings["controls"] != "adaptive":
-        return ControlPlan(fixed=int(settings["controls"]) if most is None else int(most))
-    return ControlPlan(stop_at=int(settings["stop_at"]), limit=MOST if most is None else int(most))
+    """Return the plan of controls that the settings request, limited as in a stored test."""
+    if settings["controls"] == "adaptive":
+        return ControlPlan() if findings is None else ControlPlan(limit=findings["most"])
+    return ControlPlan(fixed=int(settings["controls"] if findings is None else findings["most"]))
 
 
 def settings_key(settings: Mapping[str, Any]) -> str:
     """Return the settings as text; equal for all tests of one family."""
-    of_one = ("trial", "edits", "attempt", "panel", "leader")
+    of_one = ("trial", "edits", "panel", "leader")
     return json.dumps({k: v for k, v in settings.items() if k not in of_one}, sort_keys=True)
 
 
@@ -114,7 +98,7 @@ def adjusted(
 ) -> dict[str, Any]:
     """Adjust the p-values of a family, and return its summary row.
 
-    Sets `p_adjusted` in the rows unless an earlier family did; `method` names every family.
+    Sets `p_adjusted` in the rows, and how in their `method`.
     """
     done = [row for row in rows if row["p"] is not None and not row["refused"]]
     with_row = {row["trial_id"] for row in rows}
@@ -126,8 +110,8 @@ def adjusted(
         row for row in rows if row["p"] is None and not row["refused"] and row["trial_id"] in inside
     ]
     n_successes, n_attacked = family_counts(family)
-    n_family = n_attacked if scope.family is Family.ATTACKED else n_successes
-    n_family -= len(failed)
+    null = Null(settings["null"])
+    n_family = (n_attacked if null.counts_attacked else n_successes) - len(failed)
     plans = [plan_of(settings, tested[row["trial_id"]].findings) for row in done]
     plan = max(plans, key=lambda one: one.most, default=plan_of(settings))
     best, p_min = None, plan.p_min
@@ -143,20 +127,14 @@ def adjusted(
             repeated=n_distinct < plan.most,
         )
     ps = adjust([row["p"] for row in done], n_family, scope.adjust)
-    how = _adjustment(scope, n_family, n_successes - len(done) - len(failed))
+    how = _adjustment(scope, null, n_family, n_successes - len(done) - len(failed))
     for row, p in zip(done, ps, strict=True):
-        if row["p_adjusted"] is None:
-            row["p_adjusted"] = p
-            row["method"] += f"; {how}"
-        else:
-            row["method"] += f"; {p:.3g} {how}"
+        row["p_adjusted"] = p
+        row["method"] += f"; {how}"
     return {
         **settings,
-        "family": scope.family.value,
         "adjust": scope.adjust.value,
         "items": list(scope.items) or None,
-        "trials": list(scope.trials) or None,
-        "label": scope.label,
         "n_successes": n_successes,
         "n_refused": sum(map(is_refused, family)),
         "n_tested": len(done),
@@ -167,7 +145,7 @@ def adjusted(
         "n_significant": sum(row["significant"] for row in done),
         "n_discoveries": sum(p <= scope.adjust.level for p in ps),
         "n_guesses": sum(bool(row["guess"]) for row in done),
-        "level_among_successes": Null(settings["null"]).level_among_successes,
+        "level_among_successes": null.level_among_successes,
         "histogram": histogram([row["p"] for row in done]),
     }
 
@@ -178,13 +156,11 @@ def _n_different(row: Mapping[str, Any], most: int) -> int:
     return most if n_distinct is None else min(most, int(n_distinct))
 
 
-def _adjustment(scope: Scope, n_family: int, n_untested: int) -> str:
+def _adjustment(scope: Scope, null: Null, n_family: int, n_untested: int) -> str:
     """Describe how p-values were adjusted."""
-    of = "successes"
-    if scope.family is Family.ATTACKED:
-        of = "attacked trials, p = 1 where they held"
-    if scope.label is not None:
-        of += f" of a {scope.label} family ({', '.join((*scope.items, *scope.trials))})"
+    of = "attacked trials, p = 1 where they held" if null.counts_attacked else "successes"
+    if scope.items:
+        of += f" on the items named before ({', '.join(scope.items)})"
     if scope.adjust is Adjust.NONE:
         return f"not adjusted for the {n_family} {of}"
     name = "Benjamini-Hochberg" if scope.adjust is Adjust.BH else "Holm"
@@ -210,10 +186,9 @@ def _attained(
         return max(
             cost_of(
                 Null(settings["null"]),
-                int(spec.get("attempts", 1)) * int(settings["loops"]),
+                int(spec.get("attempts", 1)),
                 Statistic((tested[trial.trial_id].findings or {})["statistic"]),
                 written=settings["generator"] == "attacker",
-                used=attempts_used(trial),
             ).needed(n_controls)
             for trial, spec in specs
         )

@@ -14,7 +14,6 @@ from medstress.metrics.counts import is_refused
 from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic, effect
 from medstress.metrics.significance.members import (
-    PRE_SPECIFIED,
     Scope,
     StoredTest,
     adjusted,
@@ -25,31 +24,26 @@ from medstress.stats.monte_carlo import ControlPlan, PValues, p_values
 
 FAMILY = "significance"
 GUESS = 0.5
-NOTHING_FLIPPED = (
-    "no neutral insertion misled the victim in {n} loops, so there is nothing to compare with: "
-    "not tested; null = 'matched' counts such loops"
-)
 NOT_VALID = "experts find that the key no longer holds: left out of the family"
 
 
 def success_test_rows(
     trials: Sequence[TrialRow],
     tested: Iterable[StoredTest],
-    scopes: Mapping[str, Sequence[Scope]],
+    scopes: Mapping[str, Scope],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Compute the rows of all tests, family by family.
 
     Args:
         trials: trials of the run.
         tested: stored tests.
-        scopes: `settings_key` -> the requested families, in that order; all successes if missing.
+        scopes: `settings_key` -> the family; the whole run if missing.
 
     Returns:
-        A row for every test, in the order of the trials, and a row for every family, in the order
-        of the requests: what it could attain, how many successes were found, the histogram of
-        p-values. A success that experts find not valid has no adjusted p and is in no family; if
-        the family is all attacked trials, it counts as one that held. If a success is in several
-        families, `p_adjusted` is that of the pre-specified one, else of the last one requested.
+        A row for every test, in the order of the trials, and a row for every family: what it could
+        attain, how many successes were found, the histogram of p-values. A success that experts
+        find not valid has no adjusted p and is in no family; if the family is all attacked trials,
+        it counts as one that held.
     """
     by_settings: dict[str, dict[str, StoredTest]] = defaultdict(dict)
     for one in tested:
@@ -58,20 +52,10 @@ def success_test_rows(
     summaries: list[dict[str, Any]] = []
     for key, by_trial in by_settings.items():
         made = [_row(row, by_trial[row.trial_id]) for row in trials if row.trial_id in by_trial]
-        requested = scopes.get(key) or [Scope()]
-        families = {
-            i: adjusted(made, trials, by_trial, json.loads(key), requested[i])
-            for i in _by_precedence(requested)
-        }
-        summaries += [families[i] for i in range(len(requested))]
+        scope = scopes.get(key, Scope())
+        summaries.append(adjusted(made, trials, by_trial, json.loads(key), scope))
         rows += made
     return rows, summaries
-
-
-def _by_precedence(requested: Sequence[Scope]) -> list[int]:
-    """Return indices of families: pre-specified ones in order, then the others, last one first."""
-    first = [i for i, scope in enumerate(requested) if scope.label == PRE_SPECIFIED]
-    return first + [i for i in reversed(range(len(requested))) if i not in first]
 
 
 def _row(trial: TrialRow, one: StoredTest) -> dict[str, Any]:
@@ -92,7 +76,6 @@ def _row(trial: TrialRow, one: StoredTest) -> dict[str, Any]:
             ("statistic", "t_original", "t_fuzz", "effect", "p", "p_adjusted", "p_paper")
         ),
         **dict.fromkeys(("p_plus1", "n_controls", "n_distinct", "n_as_hard")),
-        **dict.fromkeys(("n_flipped", "p_flipped")),
         "level_among_successes": Null(spec["null"]).level_among_successes,
         "caution": Null(spec["null"]).caution,
         "clean_p_key": trial.score_before,
@@ -105,7 +88,7 @@ def _row(trial: TrialRow, one: StoredTest) -> dict[str, Any]:
     }
     if findings is None:
         return row
-    statistic, null = Statistic(findings["statistic"]), Null(spec["null"])
+    statistic = Statistic(findings["statistic"])
     size = effect(findings["original"], findings["fuzz"])
     t_original = sum(findings["original"]) / len(findings["original"])
     row |= {
@@ -114,58 +97,19 @@ def _row(trial: TrialRow, one: StoredTest) -> dict[str, Any]:
         "t_fuzz": t_original - (size.value or 0.0),
         "effect": size.as_json(),
         "guess": t_original < GUESS if trial.guess is None else trial.guess,
-        **_of_loops(findings, null),
     }
-    if not findings["as_hard"]:
-        note = NOTHING_FLIPPED.format(n=findings["n_loops"])
-        return row | {"n_controls": 0, "note": row["note"] or note}
-    values = _p_values(findings, spec, null)
+    as_hard = [bool(one) for one in findings["as_hard"]]
+    values = p_values(as_hard, plan_of(spec, findings), findings["n_distinct"])
     return row | {
         "p": values.p,
         "p_paper": values.paper_text,
         "p_plus1": values.p_plus1,
         "n_controls": values.n_controls,
-        "n_distinct": findings.get("n_distinct"),
+        "n_distinct": findings["n_distinct"],
         "n_as_hard": values.n_as_hard,
         "significant": None if row["refused"] else values.p <= LEVEL,
         "method": _method(spec, findings, statistic, values),
     }
-
-
-def _p_values(findings: Mapping[str, Any], spec: Mapping[str, Any], null: Null) -> PValues:
-    as_hard, plan = [bool(one) for one in findings["as_hard"]], plan_of(spec, findings)
-    if null is Null.FLIPPED and not plan.is_done(as_hard):
-        # All loops of the plan were run; those that held are not controls.
-        plan = ControlPlan(fixed=len(as_hard))
-    return p_values(as_hard, plan, findings.get("n_distinct"))
-
-
-def _of_loops(findings: Mapping[str, Any], null: Null) -> dict[str, Any]:
-    """Return for matched controls how many loops erred, and the p-value among those alone."""
-    if null not in (Null.MATCHED, Null.FLIPPED):
-        return {}
-    as_hard, flipped = findings["as_hard"], findings["flipped"]
-    p = p_of_flipped(as_hard, flipped, findings.get("n_distinct"))
-    return {"n_flipped": sum(map(bool, flipped)), "p_flipped": p}
-
-
-def p_of_flipped(
-    as_hard: Sequence[bool], flipped: Sequence[bool], n_distinct: int | None
-) -> float | None:
-    """Return the p-value among the loops that ended in an error; None without any.
-
-    Args:
-        as_hard: whether each loop was as hard as the success.
-        flipped: whether each loop ended in an error.
-        n_distinct: how many different loops the texts make up; None for all. Those that erred get
-            their share of it, and at least one.
-    """
-    hard = [is_hard for is_hard, erred in zip(as_hard, flipped, strict=True) if erred]
-    if not hard:
-        return None
-    if n_distinct is not None:
-        n_distinct = max(1, n_distinct * len(hard) // len(as_hard))
-    return p_values(hard, ControlPlan(fixed=len(hard)), n_distinct).p
 
 
 def repeated(row: Mapping[str, Any]) -> str | None:
@@ -187,11 +131,11 @@ def _method(
     spec: Mapping[str, Any], findings: Mapping[str, Any], statistic: Statistic, values: PValues
 ) -> str:
     how = (
-        f"sequential Monte Carlo (Besag and Clifford, stop at {spec['stop_at']} as hard)"
+        f"sequential Monte Carlo (Besag and Clifford, stop at {ControlPlan().stop_at} as hard)"
         if spec["controls"] == "adaptive"
         else "(1 + count) / (controls + 1)"
     )
-    remark = repeated({"n_distinct": findings.get("n_distinct")})
+    remark = repeated({"n_distinct": findings["n_distinct"]})
     return (
         f"{how} over {values.n_controls} {spec['null']} controls"
         f"{' that a panel let pass' if spec.get('panel') else ''}"

@@ -32,7 +32,7 @@ TITLE_LINE = 40
 
 
 def names_in(summary: Mapping[str, Any]) -> Names:
-    """Return the names of a summary; exports of earlier versions have none."""
+    """Return the names of a summary; none if it has none."""
     return Names(**(summary.get("names") or {}))
 
 

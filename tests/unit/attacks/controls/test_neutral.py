@@ -17,7 +17,6 @@ from medstress.attacks.controls.neutral import (
     neutral_controls,
     statements,
 )
-from medstress.attacks.controls.scrambled import scrambled, scrambled_controls
 from medstress.attacks.controls.slots import Form, core_of, slots_of
 from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.core.errors import TrialError
@@ -321,20 +320,3 @@ def test_an_exhausted_lexicon_says_how_many_there_were() -> None:
     slots = slots_of(inserted((AFTER_MAN, ", retired,")))
     with pytest.raises(TrialError, match="distinct neutral controls"):
         list(islice(neutral_controls(ITEM, slots, np.random.default_rng(0)), 999))
-
-
-def test_scrambled_controls_hold_the_same_words_in_another_order() -> None:
-    draws = list(islice(scrambled_controls(FUZZ, np.random.default_rng(1)), 30))
-    assert len({one.context for one in draws}) == 30
-    for one in draws:
-        assert one.context != FUZZ.context
-        for old, new in zip(FUZZ.edits, one.edits, strict=True):
-            assert sorted(core_of(new)[1].split()) == sorted(core_of(old)[1].split())
-            assert (new.start, new.end) == (old.start, old.end)
-
-
-def test_one_word_cannot_be_scrambled() -> None:
-    single = inserted((AFTER_MAN, " alone"))
-    assert scrambled(single, np.random.default_rng(0)) == single
-    with pytest.raises(TrialError, match="too few"):
-        next(scrambled_controls(single, np.random.default_rng(0)))

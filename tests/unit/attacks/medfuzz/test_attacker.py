@@ -117,12 +117,3 @@ def test_a_folder_with_its_own_words_for_the_whole_question_asks_for_it_at_once(
     both = MedFuzz(attempts=1, template=str(tmp_path)).with_files(tmp_path)
     assert both.prompts.asks_for_insertions
     assert both.spec()["prompts"] != mine.spec()["prompts"]
-
-
-def test_the_first_edition_asks_for_the_whole_question_as_it_did():
-    calls, candidate, (noted,) = asked(MedFuzz(attempts=1).as_it_was, PLAN, whole())
-    assert len(calls) == 2
-    assert last(calls[1]).startswith("Now write the edited question according to your plan. Copy")
-    assert list(json.loads(calls[1].schema)["properties"]) == ["added", "modified_item", "options"]
-    assert candidate.context == f"{ITEM.context} {CLERK}"
-    assert noted["added"] == [{"category": "occupation", "text": CLERK}]

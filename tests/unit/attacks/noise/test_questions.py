@@ -181,8 +181,8 @@ def test_a_question_is_attacked_like_every_question() -> None:
 
 
 def test_the_default_field_is_not_told_and_others_are() -> None:
-    assert "field" not in made(name="swap_noise").spec()
-    assert "field" not in made(name="non_entity_noise", field="question").spec()
+    assert made(name="swap_noise").label_parameters()["field"] is None
+    assert made(name="non_entity_noise").label_parameters()["field"] is None
     assert made(name="synonym", field="passage").spec()["field"] == "passage"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.noise import HyphenNoise, KeyboardNoise, NonEntityNoise, SwapNoise, Synonym
+from medstress.attacks.noise import KeyboardNoise, NonEntityNoise, SwapNoise, Synonym
 from medstress.attacks.noise.non_entity_noise import control_of, is_control_of
 from medstress.attacks.noise.registered import SwapNoiseAttack
 from medstress.core.errors import UsageError
@@ -22,7 +22,6 @@ ITEM = TaggedText(
     tokens=("Patients", "took", "aspirin", "without", "bleeding", "and", "Aspirin", "helped"),
     labels=("O", "O", "B-Chemical", "O", "O", "O", "O", "O"),
 )
-FIRST_EDITION = {"name": "swap_noise", "scope": "lexicon", "rate": 1.0, "edits_per_word": 1}
 
 
 def changed(noise: Any, base: Path) -> set[str]:
@@ -68,21 +67,11 @@ def test_as_published_synonyms_are_related_and_else_strict(said) -> None:
     assert Synonym().mode == Synonym(choices="default").mode == "strict"
     for choices in ("as_published", "as_released"):
         made = Synonym(choices=choices)
-        assert (made.mode, made.names, made.embedding) == ("related", "listed_first", "ngram")
+        assert (made.mode, made.embedding) == ("related", "ngram")
     assert Synonym(choices="as_published", mode="strict").mode == "strict"
     with pytest.raises(UsageError) as caught:
         Synonym(choices="published")
     said(str(caught.value), "choices", "'published'")
-
-
-def test_attacks_of_the_first_edition_are_described_as_they_were() -> None:
-    assert SwapNoise().spec() == FIRST_EDITION
-    assert HyphenNoise().spec() == {"name": "hyphen_noise", "scope": "lexicon", "rate": 1.0}
-    old = {"name": "synonym", "mode": "strict", "synonyms": "default", "embedding": "minilm"}
-    assert Synonym().spec() == {**old, "vocabulary": None, "choice": "fixed"}
-    related = Synonym(mode="related", names="nearest").spec()
-    assert related == {**old, "mode": "related", "vocabulary": None, "choice": "fixed"}
-    assert Synonym(mode="related").spec()["names"] == "listed_first"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +80,6 @@ def test_attacks_of_the_first_edition_are_described_as_they_were() -> None:
         SwapNoiseAttack(scope="words", words="mine.txt"),
         SwapNoiseAttack(scope="recognised"),
         Synonym(mode="related"),
-        Synonym(mode="related", names="nearest"),
     ],
 )
 def test_the_control_counts_what_the_noise_changes_with_its_words(kind: Any) -> None:
@@ -102,7 +90,7 @@ def test_the_control_counts_what_the_noise_changes_with_its_words(kind: Any) -> 
     assert control.counted.spec() == {
         key: value
         for key, value in kind.spec().items()
-        if key not in ("budget", "search", "side", "max_change")
+        if key not in ("budget", "search", "side", "max_change", "field")
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,9 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.metrics.significance.control_costs import cost_of
 from medstress.metrics.significance.families import (
     Adjust,
-    Family,
+    Attainable,
     Null,
     adjust,
-    attainable,
     histogram,
     shortfall,
 )
@@ -98,20 +98,13 @@ def test_the_probability_of_the_key_is_of_the_softmax_over_options() -> None:
     prediction = Prediction(
         outcome=Outcome.RIGHT, answer="B", scores=(math.log(0.25), math.log(0.75))
     )
-    found = sampled(prediction, key=1, confidences=[1, 4])
-    assert found.probability == pytest.approx(0.75)
-    assert found.confidence == 0.8
+    assert sampled(prediction, key=1).probability == pytest.approx(0.75)
 
 
 def test_without_scores_the_statistic_is_the_share_of_right_answers() -> None:
-    assert usable(Statistic.KEY_PROBABILITY, [RIGHT, WRONG]) is Statistic.SHARE_CORRECT
+    assert usable([RIGHT, WRONG]) is Statistic.SHARE_CORRECT
     assert Statistic.SHARE_CORRECT.n_samples == 20
     assert Statistic.KEY_PROBABILITY.n_samples == 5
-
-
-def test_stated_confidence_is_the_last_resort() -> None:
-    stated = Sampled(outcome=Outcome.UNREADABLE, confidence=0.4)
-    assert usable(Statistic.KEY_PROBABILITY, [stated]) is Statistic.CONFIDENCE
 
 
 def test_unreadable_answers_count_on_neither_side() -> None:
@@ -149,32 +142,30 @@ def test_benjamini_hochberg_over_attacked_items_counts_those_that_held() -> None
 
 
 def test_thirty_controls_need_a_third_of_the_family_at_the_minimum() -> None:
-    best = attainable(100, 100, Family.SUCCESSES, ControlPlan(fixed=30))
+    best = Attainable(n_tested=100, n_family=100, p_min=1 / 31)
     assert best.adjusted == 1 / 31
     assert best.n_needed == 33
     assert shortfall(best) is None
 
 
 def test_a_family_in_which_nothing_can_be_found_is_told_the_controls_it_needs() -> None:
-    plan = ControlPlan(fixed=30)
-    best = attainable(10, 60, Family.ATTACKED, plan)
+    best = Attainable(n_tested=10, n_family=60, p_min=1 / 31)
     assert best.adjusted == pytest.approx(6 / 31)
     said = shortfall(best)
     assert said is not None
     assert "--controls 59 or more" in said
-    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
-    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
-    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
+    assert shortfall(replace(best, p_min=1 / 60)) is None
+    assert shortfall(replace(best, p_min=1 / 59)) is not None
+    assert shortfall(replace(best, p_min=ControlPlan().p_min)) is None
 
 
 def test_a_family_is_all_successes_whichever_are_tested() -> None:
-    plan = ControlPlan(fixed=30)
-    best = attainable(4, 60, Family.SUCCESSES, plan, n_tested=1)
+    best = Attainable(n_tested=1, n_family=4, p_min=1 / 31)
     assert (best.adjusted, best.controls_needed) == (4 / 31, 39)
     said = shortfall(best)
     assert said is not None
     assert "(1 successes in a family of 4)" in said
-    assert attainable(4, 60, Family.ATTACKED, plan, n_tested=2).adjusted == pytest.approx(30 / 31)
+    assert replace(best, n_tested=2, n_family=60).adjusted == pytest.approx(30 / 31)
 
 
 def test_bins_of_the_histogram_are_closed_on_the_right() -> None:
@@ -193,10 +184,8 @@ def test_two_thousand_calls_buy_sixty_six_controls() -> None:
     assert cost.bought(cost.needed(66)) == 66
     assert cost.bought(cost.needed(66) - 1) == 65
     assert cost.bought(10) == 0
-    # One text a control: no loop; the hardest of as many as the attack used.
+    # One text a control: no loop.
     assert cost_of(Null.NEUTRAL, 5, mean, written=True).n_calls == 16
-    assert cost_of(Null.BEST_OF_K, 5, mean, used=2).n_calls == 21
-    assert cost_of(Null.SCRAMBLED, 5, mean, written=True).n_calls == 15
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.9])
@@ -218,10 +207,9 @@ def test_holm_is_stricter_than_benjamini_and_hochberg_and_needs_no_crowd() -> No
     assert adjust(ps, 5, Adjust.HOLM) == pytest.approx([0.05, 0.08, 0.09])
     assert adjust(ps, 5, Adjust.NONE) == ps
     assert all(a >= b for a, b in zip(adjust(ps, 5, Adjust.HOLM), adjust(ps, 5), strict=True))
-    plan = ControlPlan(fixed=30)
-    best = attainable(40, 40, Family.SUCCESSES, plan, method=Adjust.HOLM)
+    best = Attainable(n_tested=40, n_family=40, p_min=1 / 31, method=Adjust.HOLM)
     assert (best.adjusted, best.n_needed, best.controls_needed) == (1.0, 1, 799)
-    assert shortfall(attainable(40, 40, Family.SUCCESSES, plan, method=Adjust.NONE)) is None
+    assert shortfall(replace(best, method=Adjust.NONE)) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 8))

@@ -1,0 +1,86 @@
+"""Create a new run, and the views of what counts in one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from medstress.store.known_schema import FORMAT, RUN, check_schema, sql_of
+
+SIMILARITY, DISTANCES = "prompt_similarity", "distances"
+"""What is found about a trial after it has ended, by its name in the result."""
+
+_CALLS = """
+CREATE TEMP VIEW calls AS
+SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, COALESCE(s.key, e.key) AS key, e.edits,
+       e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in, s.tokens_out
+FROM exchanges e LEFT JOIN answers s ON s.id = e.answer
+"""
+# What counts of an append-only run: views that hide the tables of these names.
+_MANIFEST = """
+CREATE TEMP VIEW manifest AS SELECT key, value FROM main.manifest
+WHERE id IN (SELECT MAX(id) FROM main.manifest GROUP BY key)
+"""
+_TRIALS = """
+CREATE TEMP VIEW trials AS
+SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, {result} AS result
+FROM main.trials t LEFT JOIN main.verdicts v
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id)
+"""
+# The last finding of each name joins the result.
+_WITH_FINDINGS = """
+CASE WHEN v.verdict IS NULL OR NOT EXISTS (SELECT 1 FROM main.findings WHERE trial = t.id)
+THEN v.result ELSE json_patch(v.result, (
+    SELECT json_group_object(name, json(value)) FROM main.findings WHERE id IN (
+        SELECT MAX(id) FROM main.findings WHERE trial = t.id GROUP BY name)))
+END
+"""
+_EXCHANGES = """
+CREATE TEMP VIEW exchanges AS
+SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.request,
+       e.error
+FROM main.exchanges e WHERE e.attempt = (
+    SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
+"""
+_ITEMS = """
+CREATE TEMP VIEW items AS
+SELECT i.id, i.dataset, i.item_id, i.hash, COALESCE((
+    SELECT body FROM main.renewals WHERE item = i.id ORDER BY id DESC LIMIT 1), i.body) AS body
+FROM main.items i
+"""
+VIEWS = ("calls", "manifest", "trials", "exchanges", "items")
+"""The views that `make_views` may make."""
+
+
+def make_schema(db: sqlite3.Connection, file: Path) -> None:
+    """Create the tables of a run in an empty file.
+
+    Raises:
+        StoreError: the file is not empty and no run of today's format.
+    """
+    if check_schema(db, file) == 0:
+        script = "".join(map(sql_of, RUN.scripts))
+        db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {FORMAT}; COMMIT;")
+
+
+def make_views(db: sqlite3.Connection) -> None:
+    """Create the temporary views that readers query, or make them again.
+
+    `calls` are exchanges with their keys and answers; `manifest`, `trials`, `exchanges` and `items`
+    show what counts.
+    """
+    for name in VIEWS:
+        db.execute(f"DROP VIEW IF EXISTS temp.{name}")
+    db.execute(_MANIFEST)
+    # What most runs do not have costs nothing there.
+    has_findings = _any(db, "SELECT 1 FROM main.findings")
+    db.execute(_TRIALS.format(result=_WITH_FINDINGS if has_findings else "v.result"))
+    if _any(db, "SELECT 1 FROM main.verdicts WHERE verdict IS NULL"):
+        db.execute(_EXCHANGES)
+    if _any(db, "SELECT 1 FROM main.renewals"):
+        db.execute(_ITEMS)
+    db.execute(_CALLS)
+
+
+def _any(db: sqlite3.Connection, query: str) -> bool:
+    return db.execute(f"{query} LIMIT 1").fetchone() is not None

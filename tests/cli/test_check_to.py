@@ -1,0 +1,192 @@
+"""`medstress check --to`: what it writes, that it is read back, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import medstress as ms
+from medstress.running import check_data
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": "q1",
+        "question": "A boy with asthma takes ibuprofen. Which drug comes next?",
+        "options": ["gout", "Aspirin and codeine", "Lipitor"],
+        "answer_idx": "A",
+        "year": 2024,
+        "source": {"book": "mine", "page": None},
+    },
+    {"id": 7, "stem": "Which?", "options": ["aspirin", "rest", "gout", "sleep"], "answer": "B"},
+    {"id": "q3", "stem": "Which?", "options": ["asthma", "rest"], "answer": "A", "year": None},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    text = "".join(json.dumps(row) + "\n" for row in ROWS)
+    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form):
+    to = folder / f"out.{form}"
+    told = medstress("check", "rows.jsonl", "--to", to)
+    assert (told.code, told.err) == (0, "")
+    assert f"\n3 rows, 9 mentions: {to}\n" in told.out
+    assert told.out.splitlines()[-1] == (
+        f"next: medstress run --data {to} --model NAME --set entities.recogniser=given"
+    )
+    items = ms.load_dataset(form, to)
+    given = ms.load_dataset("jsonl", folder / "rows.jsonl")
+    for read, original in zip(items, given, strict=True):
+        assert (read.id, read.context, read.stem) == (original.id, original.context, original.stem)
+        assert (read.options, read.key) == (original.options, original.key)
+    found = [
+        (m.field, items[0].text_of(m.field)[m.start : m.end], m.type) for m in items[0].mentions
+    ]
+    assert found == [
+        ("A", "gout", "diseases"),
+        ("B", "Aspirin", "drugs"),
+        ("B", "codeine", "drugs"),
+        ("C", "Lipitor", "drugs"),
+        ("context", "asthma", "diseases"),
+        ("context", "ibuprofen", "drugs"),
+    ]
+    assert [item.metadata["groups"] for item in items] == [["drugs"], ["drugs", "diseases"], []]
+    assert items[0].metadata["group_options"] == {"drugs": ["B", "C"], "diseases": []}
+    assert items[0].metadata["year"] == 2024
+    again = folder / f"again.{form}"
+    given = ("--set", 'entities.recogniser="given"')
+    assert medstress("check", to, "--to", again, *given).code == 0
+    assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
+
+
+def test_both_forms_hold_the_same_items(medstress, folder):
+    for form in ("jsonl", "parquet"):
+        assert medstress("check", "rows.jsonl", "--to", f"out.{form}").code == 0
+    hashes = [
+        [item.hash for item in ms.load_dataset(form, folder / f"out.{form}")]
+        for form in ("jsonl", "parquet")
+    ]
+    assert hashes[0] == hashes[1]
+
+
+def test_other_tools_read_plain_columns(medstress, folder):
+    assert medstress("check", "rows.jsonl", "--to", "out.parquet").code == 0
+    frame = polars.read_parquet(folder / "out.parquet")
+    drugs = frame.filter(polars.col("groups").list.contains("drugs"))
+    assert drugs["id"].to_list() == ["q1", "7"]
+    assert frame["mentions"].list.len().to_list() == [6, 2, 1]
+    rows = [json.loads(line) for line in self_written(medstress, folder)]
+    assert list(rows[0])[:6] == ["id", "context", "stem", "options", "answer_idx", "mentions"]
+    assert rows[1]["options"] == {"A": "aspirin", "B": "rest", "C": "gout", "D": "sleep"}
+
+
+def self_written(medstress, folder: Path) -> list[str]:
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
+    return (folder / "out.jsonl").read_text("utf-8").splitlines()
+
+
+def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
+    experiment = {
+        "experiment": {"name": "x", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": "out.jsonl"},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "victim": {"backend": "mock"},
+        "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
+    }
+    (row,) = ms.run(experiment, out="run").summary()["results"]
+    assert (row["n_items"], row["n_not_attackable"]) == (3, 1)
+
+
+def test_the_rows_are_those_of_the_entities_that_are_asked_for(medstress, folder):
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl", "--entities", "drugs")
+    assert told.code == 0
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [row["group_options"] for row in rows] == [
+        {"drugs": ["B", "C"]}, {"drugs": ["A"]}, {"drugs": []}
+    ]  # fmt: skip
+    assert {m["type"] for row in rows for m in row["mentions"]} == {"drugs"}
+
+
+def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monkeypatch):
+    monkeypatch.setattr(check_data, "MOST", 2)
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl")
+    assert "a random sample of 2 is checked" in told.out
+    assert len((folder / "out.jsonl").read_text("utf-8").splitlines()) == 3
+    assert medstress("check", "rows.jsonl", "--to", "two.jsonl", "--limit", "2").code == 0
+    assert len((folder / "two.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+def test_a_vocabulary_of_ones_own_finds_its_names(medstress, folder):
+    (folder / "names.txt").write_text("rest\nsleep\n", encoding="utf-8")
+    mine = ("--entities", "drugs", "--set", "entities.vocabulary=names.txt")
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl", *mine).code == 0
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    # The key is B, and the shipped names are found as well.
+    assert [row["group_options"]["drugs"] for row in rows] == [["B", "C"], ["A", "D"], ["B"]]
+
+
+def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstress, folder, said):
+    with (folder / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "bad", "stem": "Which?", "options": ["a"], "answer": "Z"}\n')
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl")
+    assert told.code == 2
+    assert told.err.count("\n") == 1
+    said(told.err, "1 row", "nothing was written", "line 4")
+    skip = "dataset.on_bad_row=skip"
+    assert told.next == f"medstress check rows.jsonl --to out.jsonl --set {skip}"
+    assert not (folder / "out.jsonl").exists()
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl", "--set", skip).code == 0
+    assert len((folder / "out.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
+        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also the input file; give another"),
+        (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
+        (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
+        (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
+        (
+            ["--to", "o.jsonl", "--set", "entities.recogniser=given"],
+            "dataset 'jsonl' has no mentions, but recogniser = 'given' needs them",
+        ),
+    ],
+)
+def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
+    told = medstress("check", "rows.jsonl", *arguments)
+    assert (told.code, told.out) == (2, "")
+    assert sentence in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_tagged_texts_are_not_written(medstress, folder, said):
+    (folder / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
+    told = medstress("check", "t.iob", "--to", "out.jsonl")
+    assert told.code == 2
+    said(told.err, "--to out.jsonl", "tagged texts")
+
+
+@pytest.mark.parametrize("values", [(1, {"a": 1}), (1, "one"), ([1], "one"), (True, 3)])
+def test_fields_of_several_kinds_are_refused_as_parquet_and_written_as_jsonl(
+    medstress, folder, values
+):
+    rows = [{**row, "year": value} for row, value in zip(ROWS, values, strict=False)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = medstress("check", "rows.jsonl", "--to", "out.parquet")
+    assert told.code == 2
+    assert told.err.startswith("medstress: --to out.parquet: ")
+    assert told.err.rstrip().endswith("; write .jsonl, or leave the field out")
+    assert not (folder / "out.parquet").exists()
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0

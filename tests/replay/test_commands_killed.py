@@ -1,0 +1,128 @@
+"""`tune`, `merge` and `review --import`, killed and begun again, end as if nobody killed them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from medstress.api.run import Run
+from medstress.audit.verify import verify_folder
+from medstress.cli.app import medstress_cli
+from medstress.core.errors import StoreError
+from medstress.results.load import open_run
+from medstress.review.room import make_room
+from medstress.store.review_store import ReviewStore, stored_reviews
+
+BATCH = 3
+DIES_WHILE_IT_MERGES = """
+import os, signal, sys
+import medstress.store.merging as merging
+from medstress.cli.app import medstress_cli
+
+merging.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+medstress_cli(sys.argv[1:])
+"""
+DIES_BEFORE_IT_COMMITS = """
+import os, signal, sys
+from medstress.cli.app import medstress_cli
+from medstress.store import reviews
+
+add = reviews.add
+
+
+def add_and_die(db, reviews):
+    add(db, reviews=reviews)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+reviews.add = add_and_die
+medstress_cli(sys.argv[1:])
+"""
+
+
+def killed(bench, code, *arguments):
+    """Run a command in a process that kills itself at a moment of its own."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=bench.environment(), capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.kills("tune")
+def test_a_tuning_killed_in_both_of_its_runs_asks_only_for_what_was_in_flight(
+    bench, workbench, monkeypatch
+):
+    bench.write_items(workbench.questions(30))
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4}]
+    bench.tables["tune"] = {"grid": [-30, -5, 5, 30], "share": 0.4}
+    file = str(bench.write())
+
+    def arguments(*extra, out=None):
+        return ["tune", file, "--out", str(out or bench.out), "--quiet", *extra]
+
+    bench.arguments = arguments
+    whole, log = bench.root / "whole", bench.root / "broken.jsonl"
+    assert bench.run(out=whole) == 0
+    n_calls = len(bench.received())
+    begun = []
+    for share in (0.2, 0.85):
+        n = round(share * n_calls)
+        process = bench.start(log=log, most_lines=n)
+        try:
+            workbench.wait_until(lambda n=n: workbench.n_logged(log) >= n, process, seconds=180)
+            os.kill(process.pid, signal.SIGKILL)
+        finally:
+            workbench.stop(process)
+        assert process.returncode == -signal.SIGKILL
+        begun.append((bench.out / "run.sqlite").exists())
+    assert begun == [False, True]  # in the run that chooses n, and in the one that reports
+    monkeypatch.setenv("VICTIM_LOG", str(log))
+    assert bench.run() == 0
+    assert Run(bench.out).tuning() == Run(whole).tuning()
+    for folder in ("", "tuning"):
+        assert bench.rows(bench.out / folder) == bench.rows(whole / folder)
+    summaries = [Run(bench.out / folder).summary() for folder in ("", "tuning")]
+    interrupted = sum(workbench.ledger(each)["interrupted"] for each in summaries)
+    assert len(bench.received(log)) - n_calls <= interrupted <= 2 * BATCH
+
+
+@pytest.mark.kills("merge")
+def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench):
+    bench.tables["experiment"]["seeds"] = [0]
+    assert bench.run() == 0
+    shards = [bench.root / str(number) for number in (1, 2)]
+    for number, folder in enumerate(shards, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    merged = bench.root / "merged"
+    command = ("merge", *map(str, shards), "--out", str(merged))
+    killed(bench, DIES_WHILE_IT_MERGES, *command)
+    with pytest.raises(StoreError):
+        Run(merged).summary()
+    assert medstress_cli(list(command)) == 0
+    assert bench.run(out=merged) == 0
+    assert verify_folder(merged).holds
+    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
+
+
+@pytest.mark.kills("review --import")
+def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(bench):
+    bench.tables["experiment"]["seeds"] = [0]
+    assert bench.run() == 0
+    with open_run(bench.out) as run, ReviewStore(bench.out) as store:
+        room = make_room(run, store, controls=0)
+    verdict = {"answers": {"key_right": "yes"}, "note": "", "time": "2026-01-31T09:30:00+00:00"}
+    verdicts = [{"case": case, **verdict} for case in room.cases]
+    sent = bench.root / "anna.json"
+    given = {"format": 1, "room": room.id, "rater": "Anna", "verdicts": verdicts}
+    sent.write_text(json.dumps(given), "utf-8")
+    command = ("review", str(bench.out), "--import", str(sent))
+    killed(bench, DIES_BEFORE_IT_COMMITS, *command)
+    assert stored_reviews(bench.out) == []
+    assert medstress_cli(list(command)) == 0
+    assert len({one.case_id for one in stored_reviews(bench.out)}) == len(verdicts) > 0
+    assert verify_folder(bench.out).holds

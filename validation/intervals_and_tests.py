@@ -1,0 +1,81 @@
+"""Simulates the statistics: coverage of intervals, sizes of tests, power.
+
+    python validation/intervals_and_tests.py               # 10,000 runs a cell, minutes on one core
+    python validation/intervals_and_tests.py --runs 500    # a quick look
+    python validation/intervals_and_tests.py --only shares slices
+
+Writes a JSON file for each part, and `beyond.json`: the cells beyond the limits of `limits.py`.
+Every cell has random numbers of its own, so the same command gives the same numbers. Nothing fails
+here; docs/results/statistics.md says what was found, from the files in studies/statistics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import drawn_names
+import intervals
+import slices
+import victims
+from limits import beyond
+
+import sizes
+
+PARTS: dict[str, Callable[[int], Any]] = {
+    "shares": intervals.shares,
+    "pairs": intervals.pairs,
+    "losses": intervals.losses,
+    "clusters": intervals.clusters,
+    "broken": intervals.broken,
+    "victims": victims.victim_cells,
+    "sizes": sizes.sizes_of_tests,
+    "families": sizes.families,
+    "powers": sizes.powers,
+    "names": drawn_names.names,
+    "two_way": drawn_names.two_way,
+    "slices": slices.slices,
+}
+
+
+def rounded(value: Any) -> Any:
+    """The same with six decimals, which is more than 10,000 runs tell."""
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def main() -> None:
+    """Simulate and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=10_000, help="a cell")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--to", type=Path, default=Path("runs/validation/statistics"))
+    given = parser.parse_args()
+    given.to.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {}
+    for name in given.only:
+        start = time.perf_counter()
+        found[name] = {"runs": given.runs, "cells": rounded(PARTS[name](given.runs))}
+        write(given.to / f"{name}.json", found[name])
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+    exceeding = rounded(list(beyond(found)))
+    write(given.to / "beyond.json", exceeding)
+    print(f"{len(exceeding)} cells beyond their limits; {given.to}")
+
+
+def write(path: Path, value: Any) -> None:
+    """Write JSON with a line for each cell."""
+    path.write_text(json.dumps(value).replace("}, {", "},\n {") + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Rates of valid successes where names are secretly other names of the key, held against the truth.
+
+A share s of the names that an attack draws are synonyms of the key that no table knows: the victim
+picks such a name rightly, and it counts as a success. Any other name fools it with probability
+1/3. So s / (s + (1 - s)/3) of the successes are invalid: .14, .43, .75 at s = .05, .2, .5.
+
+An estimate by `asr_valid` has labels of n successes, drawn at random; people are taken to be right.
+What the attack excluded by would flag nothing that is left.
+
+    python validation/validity.py --runs 400 --to runs/validation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.core.validity import REVIEW, RULE
+from medstress.metrics.validity import validity_fields
+
+SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)
+"""Of names that are synonyms of the key."""
+LABELS = (20, 50, 200)
+FOOLED = 1 / 3
+"""The probability that a wrong name fools the victim."""
+BUDGET = 2
+N_ITEMS = 400
+SEEDS = 3
+"""Trials an item, in the designs where answers of an item are alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one simulated run says."""
+
+    labelled: tuple[float, float] | None
+    """Ends of the labelled estimate."""
+    invalid: float
+    """Share of the successes that are invalid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """All runs of one design."""
+
+    share: float
+    """Of names that are synonyms."""
+    n_labels: int
+    alike: bool
+    """Whether each item has `SEEDS` trials with a propensity of its own."""
+    runs: int
+    truth: float
+    """The rate of valid successes."""
+    invalid: float
+    """Mean share of invalid successes."""
+    coverage: float
+    """How often the labelled estimate holds the truth."""
+    width: float
+    """Its mean width."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def truth_of(share: float) -> float:
+    """Return the rate of valid successes within `BUDGET` draws; the first success ends a search."""
+    valid, any_ = (1 - share) * FOOLED, share + (1 - share) * FOOLED
+    return valid / any_ * (1 - (1 - any_) ** BUDGET)
+
+
+def cell(share: float, n_labels: int, alike: bool, runs: int, seed: int = 0) -> Cell:
+    """Simulate one design.
+
+    Args:
+        share: of names that are synonyms.
+        n_labels: labels of each run.
+        alike: whether items have several trials that are alike.
+        runs: simulated runs.
+        seed: of this design.
+    """
+    rng = np.random.default_rng([seed, round(1000 * share), n_labels, alike])
+    maker = _Maker()
+    truth = truth_of(share) if not alike else _truth_alike(share)
+    found = [_run(rng, maker, share, n_labels, alike) for _ in range(runs)]
+
+    ends = [one.labelled for one in found]
+    widths = [end[1] - end[0] for end in ends if end is not None]
+    return Cell(
+        share=share,
+        n_labels=n_labels,
+        alike=alike,
+        runs=runs,
+        truth=truth,
+        invalid=float(np.mean([one.invalid for one in found])),
+        coverage=float(np.mean([end is not None and end[0] <= truth <= end[1] for end in ends])),
+        width=float(np.mean(widths)),
+    )
+
+
+def cells(runs: int) -> Iterator[Cell]:
+    """Simulate all designs; alike items take long and have a fifth of the runs."""
+    for alike in (False, True):
+        for share in SHARES:
+            for n_labels in LABELS:
+                yield cell(share, n_labels, alike, runs // 5 if alike else runs)
+
+
+_ALIKE = 4.0
+"""Concentration of the beta distributions of an item's probabilities."""
+
+
+def _truth_alike(share: float, n: int = 400_000) -> float:
+    """Integrate the rate over items whose probabilities vary, once for all runs."""
+    rng = np.random.default_rng(7)
+    s = rng.beta(_ALIKE * share, _ALIKE * (1 - share), n)
+    w = rng.beta(_ALIKE * FOOLED, _ALIKE * (1 - FOOLED), n)
+    valid, any_ = (1 - s) * w, s + (1 - s) * w
+    return float((valid / any_ * (1 - (1 - any_) ** BUDGET)).mean())
+
+
+def _run(
+    rng: np.random.Generator, maker: _Maker, share: float, n_labels: int, alike: bool
+) -> Found:
+    trials = SEEDS if alike else 1
+    s, w = np.full(N_ITEMS, share), np.full(N_ITEMS, FOOLED)
+    if alike:
+        s = rng.beta(_ALIKE * share, _ALIKE * (1 - share), N_ITEMS)
+        w = rng.beta(_ALIKE * FOOLED, _ALIKE * (1 - FOOLED), N_ITEMS)
+    flipped, valid = _searched(rng, s, w, trials)
+    places = np.argwhere(flipped)
+    n = min(n_labels, len(places))
+    labelled = {tuple(places[i]) for i in rng.choice(len(places), n, replace=False)}
+    valid_rate = validity_fields(maker.rows(flipped, valid, labelled))["asr_valid"]
+    return Found(
+        labelled=None if valid_rate is None else (valid_rate["low"], valid_rate["high"]),
+        invalid=float(1 - valid[flipped].mean()),
+    )
+
+
+def _searched(rng: np.random.Generator, s: Any, w: Any, trials: int) -> tuple[Any, Any]:
+    """Return which searches end in a success, and whether it is valid, shape (trials, n_items)."""
+    draws = rng.random((BUDGET, trials, N_ITEMS)) < s
+    fooled = draws | (rng.random(draws.shape) < w)
+    return fooled.any(axis=0), ~np.take_along_axis(draws, fooled.argmax(axis=0)[None], axis=0)[0]
+
+
+class _Maker:
+    """Makes rows of trials; each is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], TrialRow] = {}
+
+    def rows(self, flipped: Any, valid: Any, labelled: set[Any]) -> list[TrialRow]:
+        """Return the trials of one run.
+
+        Args:
+            flipped: shape (n_seeds, n_items).
+            valid: shape (n_seeds, n_items).
+            labelled: (seed, item) of the successes that people labelled.
+        """
+        return [
+            self._row(
+                seed,
+                i,
+                bool(flipped[seed, i]),
+                bool(valid[seed, i]) if (seed, i) in labelled else None,
+            )
+            for seed in range(flipped.shape[0])
+            for i in range(flipped.shape[1])
+        ]
+
+    def _row(self, seed: int, item: int, flipped: bool, people: bool | None) -> TrialRow:
+        key = seed, item, flipped, people
+        if key not in self._known:
+            self._known[key] = _trial(seed, item, flipped, people)
+        return self._known[key]
+
+
+def _trial(seed: int, item: int, flipped: bool, people: bool | None) -> TrialRow:
+    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(TrialRow))
+    values |= {
+        "dataset": "d",
+        "group": "drugs",
+        "victim": "v",
+        "attack": "nearest",
+        "arm": "attack",
+    }
+    values |= {
+        "item_id": f"q{item}",
+        "unit": "item",
+        "seed": seed,
+        "repeat": 0,
+        "attack_spec": "{}",
+    }
+    values |= {"verdict": Verdict.HELD, "trial_id": f"q{item}/{seed}"}
+    if flipped:
+        values |= {"verdict": Verdict.FLIPPED, "first_success": 1, "first_unrefuted_success": 1}
+        values |= {"variant_class": "different"}
+        values |= {"valid": people, "validity_reason": RULE if people is None else REVIEW}
+        values |= {"sampled": people is not None}
+    return TrialRow(**values)
+
+
+def main() -> None:
+    """Simulate and write validity.json, a line for each cell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=400, help="a cell")
+    parser.add_argument("--to", type=Path, default=Path("runs/validation"))
+    given = parser.parse_args()
+    given.to.mkdir(parents=True, exist_ok=True)
+    path = given.to / "validity.json"
+    rows = [json.dumps(cell.as_json()) for cell in cells(given.runs)]
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
