@@ -148,23 +148,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     }
 
 
-def verdict_on(run: StoredRun, victim: str) -> dict[str, Any]:
-    """Return what `verdict` of the summary would be if the run had this victim alone.
-
-    Of a run in progress it does not count trials, because the plan is of all victims.
-    """
-    found = summarise_run(run)
-    own = {
-        part: [row for row in found[part] if row["victim"] == victim]
-        for part in ("results", "pooled")
-    }
-    experiment = {**found["experiment"], "n_planned": None}
-    if len(run.manifest["victims"]) == 1:
-        experiment = found["experiment"]
-    guesses = partial(_guesses, trial_rows(run))
-    return verdict_of({**found, **own, "experiment": experiment}, run.manifest, guesses)
-
-
 def _guesses(trials: Sequence[TrialRow], place: Place) -> str:
     """Return how guessing reaches what a victim's clean answers do; empty if they are above it."""
     found = clean_answers(

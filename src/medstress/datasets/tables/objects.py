@@ -99,11 +99,6 @@ def _check_names(value: Any) -> None:
             _check_names(part)
 
 
-def jsonl_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
-    """Yield (place, row) for every line; an error takes the place of a bad row."""
-    return _parsed(jsonl_lines(path))
-
-
 def _parsed(lines: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, RowOrError]]:
     for place, line in lines:
         try:
