@@ -12,6 +12,8 @@ import pytest
 from rich.cells import cell_len
 
 import medstress as ms
+from goldens import GOLDENS, written_to
+from goldens import medstress as run_command
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.metrics.sentences.surrogates import name_lines
@@ -21,11 +23,6 @@ from medstress.results.formats import count, decimal
 from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "goldens"))
-
-from goldens import GOLDENS, written_to
-from goldens import medstress as run_command
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(

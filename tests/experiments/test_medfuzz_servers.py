@@ -199,7 +199,7 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
 
 def test_the_recipe_of_significance_tests_every_success(recipe_run, capsys):
     target = ConversationServer(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
-    few = ["test.controls=30", "test.loops=1", "attack.attempts=2"]
+    few = ["test.controls=30", "attack.attempts=2"]
     summary = recipe_run("medfuzz-significance", target, capsys, *few)
     (row,) = [row for row in summary["tests"] if row["family"] == "significance"]
     assert (row["item_id"], row["against"], row["p"]) == ("tiny-0", "matched", 1 / 31)

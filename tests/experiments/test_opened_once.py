@@ -116,7 +116,6 @@ COMMANDS = {
     "export --table trials --to {to}/t.jsonl": (1, 1),
     "export --table items --to {to}/i.csv": (1, 0),
     "export --table exchanges --to {to}/e.jsonl": (1, 0),
-    "review --export {to}/cases.csv": (1, 1),
 }
 """Command -> how often it reads each item and builds each row."""
 
@@ -159,7 +158,7 @@ def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counte
         "victim": {"name": "rule", **of(folder, "target")},
         "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "controls": 30},
+        "test": {"null": "neutral", "items": [q.id for q in ITEMS], "controls": 30},
         "analysis": {"transfer": True},
     }
     run = ms.run(experiment, folder / "tested")

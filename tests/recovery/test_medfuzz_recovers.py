@@ -48,10 +48,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-UNMEASURED = (
-    "the panel was measured on 0 successes whose key people call right and 0 whose key they call "
-    "wrong, and 10 of each are needed"
-)
+UNMEASURED = "nothing vouches for the validity of successes yet"
 
 
 def fuzz(folder, attacker="attacker", judge=None, **attack):

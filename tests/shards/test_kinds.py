@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "goldens"))
 
 from goldens import GOLDENS, medstress, n_asked, written_to
 from medstress.audit.verify import verify_folder

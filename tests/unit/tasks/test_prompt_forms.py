@@ -106,7 +106,9 @@ def test_what_does_more_than_place_texts_has_no_form(source: str) -> None:
 )
 def test_what_a_folder_calls_a_form_and_is_none_is_not_shown(told: Any) -> None:
     assert form_from_json(told) is None
-    template = stored_template({"name": "mine", "source": "{{ stem }}", "form": told})
+    template = stored_template(
+        {"name": "mine", "source": "{{ stem }}", "lists_options": True, "form": told}
+    )
     assert not template.is_shown
 
 
