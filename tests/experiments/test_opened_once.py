@@ -158,7 +158,7 @@ def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counte
         "victim": {"name": "rule", **of(folder, "target")},
         "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "items": [q.id for q in ITEMS], "controls": 30},
+        "test": {"null": "neutral", "items": [f"tiny-{i}" for i in range(N_ITEMS)], "controls": 30},
         "analysis": {"transfer": True},
     }
     run = ms.run(experiment, folder / "tested")
