@@ -93,7 +93,9 @@ def commands() -> Iterator[Command]:
         joined = block.text.replace("\\\n", " ")
         for line in joined.splitlines():
             if line.startswith("medstress "):
-                words = shlex.split(SHELL_VALUE.sub("20261126", line), comments=True)
+                # A comment begins at the beginning of a word: `runs/mine#old` is one word.
+                line = re.sub(r"(^|\s)#.*", "", SHELL_VALUE.sub("20261126", line))
+                words = shlex.split(line)
                 if ">" in words:  # the shell writes into a file what it prints
                     words = words[: words.index(">")]
                 yield Command(place=block.place, words=tuple(words[1:]))

@@ -34,7 +34,7 @@ ROWS = (
     ("performance", "spending"),
 )
 """Where a summary holds rows with labels."""
-OURS = {"verdict", "family", "family_of", "gate_mode", "arm", "unit", "version", "versions"}
+OURS = {"verdict", "family", "null", "family_of", "gate_mode", "arm", "unit", "version", "versions"}
 """Keys whose values are words of ours that decide what is shown."""
 
 
