@@ -129,14 +129,12 @@ that people call right and wrong the shares of which the panel says so too (`sen
 
 ## `summary --json`: format 2
 
-Within a format fields may be added; what is there keeps its name and meaning. Format 1 is still
-read wherever summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have
-another number: those of every earlier version open, and their summary is computed anew, in format 2
-([compatibility](compatibility.md)).
+Within a format fields may be added; what is there keeps its name and meaning. Run folders have a
+number of their own; one of another format is refused ([compatibility](compatibility.md)).
 
 `root` is the digest of a complete run with its reviews: one for one experiment with the same
-answers ([the ledger](design/005-ledger.md)). It is null while a run goes on and for folders of
-earlier formats; `root_note` says why, or what came before the chain. `unverified` says where a
+answers ([the ledger](design/005-ledger.md)). It is null while a run goes on;
+`root_note` says why. `unverified` says where a
 folder that is read with `--unverified` does not agree with its chain. `summary.json` in a run
 folder is the summary of the moment when the run was completed or last added to.
 """

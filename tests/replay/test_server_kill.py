@@ -19,6 +19,7 @@ def key_of_case(prompt: str) -> str:
     return "ABCD"[(int(found[1]) + ("hepimycin" in prompt)) % 4]
 
 
+@pytest.mark.kills("server")
 def test_after_kill_9_at_most_the_calls_in_flight_are_bought_again(bench, workbench):
     bench.write_items(workbench.questions(6))
     bench.tables["attack"] = [bench.attack("farthest")]

@@ -290,15 +290,6 @@ def _config(place: Mapping[str, Any], base: Path) -> Path | None:
     return _hub_config(place["model"]) if not path.is_file() else None
 
 
-def is_on_the_hub_only(table: Mapping[str, Any], base: Path) -> bool:
-    """Return whether the model of a victim is a hub id of which this machine has no copy."""
-    given = table.get("model")
-    if table["backend"] not in ("transformers", "sentence_transformers") or given in EMBEDDED:
-        return False
-    is_here = (base / Path(str(given)).expanduser()).exists()
-    return not is_here and _hub_config(str(given)) is None
-
-
 def _hub_config(name: str) -> Path | None:
     """Return the file in the hub's cache; nothing is downloaded before the model is opened."""
     if not _HUB_ID.fullmatch(name) or find_spec("huggingface_hub") is None:
