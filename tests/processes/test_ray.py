@@ -17,7 +17,7 @@ from medstress.core.errors import UsageError
 from medstress.fleet import ray_workers as module
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
-pytestmark = pytest.mark.release
+pytestmark = [pytest.mark.release, pytest.mark.kills]
 
 
 @pytest.fixture

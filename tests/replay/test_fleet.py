@@ -118,6 +118,7 @@ def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
     assert Run(one.folder).summary()["performance"] == told
 
 
+@pytest.mark.kills("keeper")
 def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
     killed = []
     passed_on = KeeperProcess.pass_on
