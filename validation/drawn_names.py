@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from medstress.comparison.names import for_names_like_these
-from medstress.stats.estimates import Z
+from medstress.metrics.old_stats.estimates import Z
 
 
 def names(runs: int) -> list[Cell]:

@@ -1,6 +1,6 @@
-"""Many tables at once: drawn, enumerated, and judged by the statistics of medstress.stats.
+"""Many tables at once: drawn, enumerated, and judged by the package's statistics.
 
-The functions repeat those of `medstress.stats` for arrays whose first axis is the run, because
+The functions repeat those of the package for arrays whose first axis is the run, because
 10,000 runs a cell would take hours one by one. An interval holds a truth where its statistic at the
 truth is within 1.96.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from medstress.stats.estimates import Z
+from medstress.metrics.old_stats.estimates import Z
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

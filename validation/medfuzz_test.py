@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.datasets import sample
 from medstress.datasets.source import DatasetOptions
+from medstress.metrics.old_stats.estimates import wilson_ends
+from medstress.metrics.old_stats.monte_carlo import TOLERANCE, ControlPlan, p_values
 from medstress.metrics.significance.control_costs import MAX_CALLS, TURNS, cost_of
 from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic
-from medstress.stats.estimates import wilson_ends
-from medstress.stats.monte_carlo import TOLERANCE, ControlPlan, p_values
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -18,7 +18,7 @@ import numpy as np
 
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.experiment.file.config import GRID
-from medstress.stats.estimates import wilson
+from medstress.metrics.old_stats.estimates import wilson
 from medstress.tuning.choice import REGIMES, GridPoint, choose
 
 N_NAMES = 200

@@ -12,10 +12,10 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError, UsageError
+from medstress.metrics.old_stats.estimates import read_score
 from medstress.report.glance import glance
 from medstress.report.probes import probes_table
 from medstress.report.sections import all_rows
-from medstress.stats.estimates import read_score
 
 VICTIM = '''
 import re

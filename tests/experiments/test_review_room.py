@@ -15,6 +15,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.evidence import word_of
 from medstress.metrics.counts import is_flipped
+from medstress.metrics.old_stats.estimates import wilson
 from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.results.load import open_run
 from medstress.review.offline import import_answers
@@ -22,7 +23,6 @@ from medstress.review.room import disputed_room, make_room
 from medstress.review.routes import routes
 from medstress.review.verdicts import reviews_from
 from medstress.serving.local import protected
-from medstress.stats.estimates import wilson
 from medstress.store.review_store import ReviewStore
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")

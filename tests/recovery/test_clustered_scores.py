@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.resampling import item_weights
 from medstress.metrics.sentences.correlations import change, coefficient, correlation, permutation_p
 from medstress.metrics.sentences.entity_scores import difference, measured, measures
 from medstress.metrics.sentences.recovery import Four, Measured, recovery
-from medstress.stats.estimates import Estimate
-from medstress.stats.resampling import item_weights
 
 RUNS = 200
 """Simulated samples a case: a coverage of .95 has a standard error of .015."""

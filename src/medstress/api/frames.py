@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.files.extras import importing
+from medstress.metrics.old_stats.estimates import is_estimate
 from medstress.results.csv import flatten
-from medstress.stats.estimates import is_estimate
 
 if TYPE_CHECKING:
     import polars

@@ -19,6 +19,7 @@ from medstress.cli.look import Look, cut, wrapped
 from medstress.cli.screen import Screen, screen, titled
 from medstress.core.errors import DataError, UsageError
 from medstress.experiment.first.choices import Choices
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
 from medstress.running.check_data import (
@@ -31,7 +32,6 @@ from medstress.running.check_data import (
     check_data,
     skips_rows,
 )
-from medstress.stats.estimates import Estimate
 
 FORMAT = 1
 """Of `--json`."""

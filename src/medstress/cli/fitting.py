@@ -14,10 +14,10 @@ from itertools import chain, repeat
 from rich.cells import cell_len
 
 from medstress.cli.look import Look, bar, cut, cut_apart, wrapped
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import NONE
 from medstress.results.table import Cell, Column, Format, Table
 from medstress.results.text import rows as written_rows
-from medstress.stats.estimates import Estimate
 
 _GAP = 2
 _SHORT, _SHORTEST = 24, 10

@@ -26,9 +26,9 @@ from medstress.comparison.verdicts import FAIL, NOTHING, fails, verdict_of, wors
 from medstress.comparison.words import sentence_of
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.rows import TrialRow
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg, holm
+from medstress.metrics.old_stats.verdicts import BETTER, UNDECIDED, WORSE
 from medstress.results.formats import plural
-from medstress.stats.multiplicity import benjamini_hochberg, holm
-from medstress.stats.verdicts import BETTER, UNDECIDED, WORSE
 
 _SAME_ITEMS = "only the attack differs, so both attack the same items: those right before it"
 HOLM: Final = "holm"

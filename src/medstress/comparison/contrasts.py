@@ -11,7 +11,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.bounds import possibly_flipped
 from medstress.metrics.counts import is_eligible, is_failed_at_baseline, is_flipped
-from medstress.stats.shares import Unit
+from medstress.metrics.old_stats.shares import Unit
 
 ACCURACY, ACCURACY_AFTER, ASR, ASR_NET = "accuracy", "accuracy_after", "asr", "asr_net"
 _WHOLE = sys.maxsize

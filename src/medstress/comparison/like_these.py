@@ -18,11 +18,11 @@ from medstress.comparison.names import (
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
 from medstress.core.attacked import NAME as ATTACKED
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.attacked import rebuilt
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, substitutions
 from medstress.results.rows import trial_rows
-from medstress.stats.estimates import Estimate
 
 NO_NAMES = "the attack draws no names"
 SEVERAL = "an edit of these stored attacks puts in several names, and which one decides is unknown"

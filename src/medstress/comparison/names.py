@@ -12,7 +12,7 @@ from scipy.stats import t
 from medstress.comparison.pairing import Pair
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, success_name
-from medstress.stats.estimates import Estimate
+from medstress.metrics.old_stats.estimates import Estimate
 
 SENTENCE = "for names like these, not only for those that were drawn"
 Names = Collection[str]

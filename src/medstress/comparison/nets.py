@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from medstress.stats.estimates import Estimate, Z, unknown
-from medstress.stats.paired import quantile
-from medstress.stats.power import LEAST_DISCORDANCE
-from medstress.stats.shares import Unit, mean_size, parts_of
+from medstress.metrics.old_stats.estimates import Estimate, Z, unknown
+from medstress.metrics.old_stats.paired import quantile
+from medstress.metrics.old_stats.power import LEAST_DISCORDANCE
+from medstress.metrics.old_stats.shares import Unit, mean_size, parts_of
 
 _METHOD = "t interval 95 % of the linearised mean, {n} values of {m} items (documents where known)"
 _POWER_AT_80 = 0.8416212335729143

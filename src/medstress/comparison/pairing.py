@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import unit_of
-from medstress.stats.shares import Unit
+from medstress.metrics.old_stats.shares import Unit
 
 Key: TypeAlias = tuple[str, int, str, int]
 """(hash of the item, which of several items with that hash, its part, repeat)."""

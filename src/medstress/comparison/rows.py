@@ -11,10 +11,10 @@ from medstress.comparison.nets import Mean, mean_of
 from medstress.comparison.pairing import Pair
 from medstress.comparison.sides import Arm
 from medstress.comparison.verdicts import claims_of
-from medstress.stats.estimates import Estimate
-from medstress.stats.paired import mcnemar_exact
-from medstress.stats.shares import rate
-from medstress.stats.verdicts import (
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.paired import mcnemar_exact
+from medstress.metrics.old_stats.shares import rate
+from medstress.metrics.old_stats.verdicts import (
     BETTER,
     DIFFERENT_BUT_WITHIN,
     EQUIVALENT,

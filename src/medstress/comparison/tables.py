@@ -9,11 +9,11 @@ from medstress.comparison.compare import ADJUSTMENTS, Comparison
 from medstress.comparison.names import SENTENCE
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
+from medstress.metrics.old_stats.verdicts import UNDECIDED
 from medstress.results.formats import decimal, plural
 from medstress.results.junit import Case, Outcome
 from medstress.results.root import root_line
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
-from medstress.stats.verdicts import UNDECIDED
 
 
 def comparison_table(found: Comparison) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from medstress.stats.verdicts import (
+from medstress.metrics.old_stats.verdicts import (
     BETTER,
     DIFFERENT_BUT_WITHIN,
     EQUIVALENT,

@@ -6,10 +6,9 @@ from medstress.comparison.contrasts import ASR_NET
 from medstress.comparison.factors import NAMES, OF_ATTACKS
 from medstress.comparison.rows import Row
 from medstress.comparison.verdicts import LEVEL, NOTHING
-from medstress.results.formats import decimal, plural, probability
-from medstress.stats.estimates import Estimate
-from medstress.stats.power import LEAST_DISCORDANCE
-from medstress.stats.verdicts import (
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.power import LEAST_DISCORDANCE
+from medstress.metrics.old_stats.verdicts import (
     BETTER,
     DIFFERENT_BUT_WITHIN,
     EQUIVALENT,
@@ -17,6 +16,7 @@ from medstress.stats.verdicts import (
     UNDECIDED,
     WORSE,
 )
+from medstress.results.formats import decimal, plural, probability
 
 
 def sentence_of(row: Row, factor: str, margin: float | None) -> str:

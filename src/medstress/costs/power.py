@@ -8,10 +8,15 @@ from pathlib import Path
 
 from medstress.experiment.plan.plan import Prepared
 from medstress.metrics.counts import clean_items, is_eligible
+from medstress.metrics.old_stats.power import (
+    LEAST_DISCORDANCE,
+    detectable,
+    needed,
+    needed_equivalent,
+)
 from medstress.results.formats import decimal
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
-from medstress.stats.power import LEAST_DISCORDANCE, detectable, needed, needed_equivalent
 from medstress.store.run_store import FILE
 
 ACCURACY = 0.5
@@ -33,8 +38,8 @@ class _Known:
 def power_lines(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     """Yield a line for each data set and group: what the planned items can show, at 80 % power.
 
-    Exact power of the paired test (`medstress.stats.power`), for one pair an item; eligible items
-    are planned items times accuracy.
+    Exact power of the paired test, for one pair an item; eligible items are planned items times
+    accuracy.
 
     Args:
         prepared: the experiment; its victims need not be open.

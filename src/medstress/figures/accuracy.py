@@ -8,7 +8,7 @@ from medstress.figures import dots, notes
 from medstress.figures.dots import Panel, Point
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, by, keys_of
-from medstress.stats.estimates import read_share
+from medstress.metrics.old_stats.estimates import read_share
 
 NAME, TITLE = "accuracy", "Accuracy before and after each attack"
 BEFORE = "before"

@@ -9,7 +9,7 @@ from medstress.figures import curves, notes
 from medstress.figures.curves import Curve, Panel
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, by, keys_of
-from medstress.stats.estimates import read_share
+from medstress.metrics.old_stats.estimates import read_share
 
 NAME, TITLE = "attempts", "Accuracy after each attempt"
 

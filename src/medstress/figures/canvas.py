@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import shorten
-from medstress.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.figures import canvas
 from medstress.figures.outputs import Made, figure_made, number
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import shorten
-from medstress.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

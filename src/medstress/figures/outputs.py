@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.csv import as_csv, flatten
 from medstress.results.formats import clean
 from medstress.results.latex import latex_table
 from medstress.results.markdown import escape, markdown_table
 from medstress.results.root import UNVERIFIED
 from medstress.results.table import Cell, Row, Table
-from medstress.stats.estimates import Estimate
 
 ROWS_OF_A_FLOAT = 45
 """More rows of a table than these are set as further floats in LaTeX, each on its own page."""

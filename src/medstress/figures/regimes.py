@@ -11,10 +11,10 @@ from medstress.figures import curves, notes
 from medstress.figures.curves import Curve, Panel
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, keys_of, last_budget, spec_of, success
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.metrics.success import at_budget
 from medstress.results.formats import plural
 from medstress.results.names import CONTROL_WORDS
-from medstress.stats.estimates import read_share
 
 NAME, TITLE = "regimes", "Success by the distance of the names"
 FEWEST = 3

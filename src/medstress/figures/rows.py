@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.core.controls import BETWEEN
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.metrics.success import at_budget
 from medstress.results.names import Names
-from medstress.stats.estimates import Estimate, read_share
 
 Row = Mapping[str, Any]
 """A row of the summary's `pooled`."""

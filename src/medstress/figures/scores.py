@@ -9,7 +9,7 @@ from medstress.figures import dots, notes
 from medstress.figures.dots import Panel, Point
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, by, keys_of
-from medstress.stats.estimates import read_score
+from medstress.metrics.old_stats.estimates import read_score
 
 NAME, TITLE = "scores", "Scores on clean and attacked data"
 TRAINED, OF_TRAINING = "training", "Scores before and after adversarial training"

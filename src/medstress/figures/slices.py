@@ -8,9 +8,9 @@ from medstress.figures import dots, notes
 from medstress.figures.dots import MOST_LINES, MOST_PANELS, MOST_SERIES, Panel, Point
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, by, keys_of
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.metrics.slices import is_too_small
 from medstress.results.formats import as_text
-from medstress.stats.estimates import read_share
 
 NAME, TITLE = "slices", "Success in parts of the data"
 _WORST = " (worst)"

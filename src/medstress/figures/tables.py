@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from medstress.figures import notes
 from medstress.figures.outputs import Made, table_made
 from medstress.figures.rows import SHOWN, Row, Rows, last_budget
+from medstress.metrics.old_stats.estimates import Estimate, read_score, read_share, unknown
 from medstress.metrics.success import at_budget
 from medstress.results.measures import measure
 from medstress.results.names import CONTROL_WORDS
 from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.results.table import Row as TableRow
-from medstress.stats.estimates import Estimate, read_score, read_share, unknown
 
 RESULTS, CONTROLS = "results", "controls"
 _HEADINGS = {"victim": "Model", "dataset": "Data", "group": "Group"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from medstress.figures import canvas, notes
 from medstress.figures.outputs import Made, figure_made, number
 from medstress.figures.rows import Row, Rows, by
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.results.formats import shorten
-from medstress.stats.estimates import read_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,6 +19,7 @@ from medstress.kinds.scores import (
     ScoredArm,
     Test,
 )
+from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.sentences.entity_scores import (
     MATCHES,
     MEASURES,
@@ -30,7 +31,6 @@ from medstress.metrics.sentences.entity_scores import (
     sums_of,
     types_in,
 )
-from medstress.stats.estimates import unknown
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
 
 CONTROL = NonEntityNoise.name

@@ -10,6 +10,7 @@ import numpy as np
 
 from medstress.core.text import Edit
 from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
+from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.sentences.correlations import (
     COEFFICIENTS,
     Scored,
@@ -17,7 +18,6 @@ from medstress.metrics.sentences.correlations import (
     correlation,
     permutation_p,
 )
-from medstress.stats.estimates import unknown
 
 _HELD = unknown("a search for a change of the score says nothing of the pairs that held")
 _TESTED_BY = (

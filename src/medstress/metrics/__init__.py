@@ -5,6 +5,10 @@ from __future__ import annotations
 from medstress.metrics.accuracies import accuracy, accuracy_after
 from medstress.metrics.chance import above_chance, binomial_above, chance_level, chance_of
 from medstress.metrics.diversity import gini_simpson, name_diversity, replacement_diversity
+from medstress.metrics.old_stats.estimates import Estimate, wilson
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
+from medstress.metrics.old_stats.paired import Difference, paired_difference
+from medstress.metrics.old_stats.shares import rate, share, slice_shares
 from medstress.metrics.pairs import attack_tests, difference_of, pair_trials
 from medstress.metrics.success import (
     asr,
@@ -16,10 +20,6 @@ from medstress.metrics.success import (
 from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
 from medstress.metrics.valid_bounds import asr_unrefuted, asr_valid_bounds, asr_valid_bounds_at
 from medstress.metrics.vouched import Vouched, asr_valid
-from medstress.stats.estimates import Estimate, wilson
-from medstress.stats.multiplicity import benjamini_hochberg
-from medstress.stats.paired import Difference, paired_difference
-from medstress.stats.shares import rate, share, slice_shares
 
 __all__ = [
     "LEDGER_FIELDS",

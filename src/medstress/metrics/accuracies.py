@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped, unit_of
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 
 
 def accuracy(trials: Sequence[TrialRow]) -> Estimate:

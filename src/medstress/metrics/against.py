@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import unit_of
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.paired import unite
 from medstress.metrics.worst_case import RULES, Within
-from medstress.stats.estimates import Estimate
-from medstress.stats.paired import unite
 
 Key: TypeAlias = tuple[str, str, str, int | None, int]
 """Item, its content hash, unit, seed and repeat: what both runs attack alike."""

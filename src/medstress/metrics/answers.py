@@ -9,10 +9,10 @@ from typing import Any
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_eligible, is_flipped, is_never_asked, unit_of
 from medstress.metrics.evidence import evidence
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import ratio
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.success import asr_asked
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import ratio
-from medstress.stats.shares import rate
 
 NO_SCORES = "the victim gives no scores"
 

@@ -23,10 +23,10 @@ from medstress.metrics.counts import (
     pick_success,
     unit_of,
 )
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.significance.judges import judge_fields
 from medstress.metrics.valid_bounds import Bounds, Reach, reach, shares
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
 
 NAME = "medfuzz"
 

@@ -24,7 +24,7 @@ from medstress.metrics.counts import (
     is_flipped,
     unit_of,
 )
-from medstress.stats.shares import Unit, rate
+from medstress.metrics.old_stats.shares import Unit, rate
 
 Bounds: TypeAlias = list[float | None]
 """[low, high]: the ends of the 95 % intervals at their worst; None without any trial."""

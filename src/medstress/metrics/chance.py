@@ -17,7 +17,7 @@ from medstress.metrics.counts import (
     is_eligible,
     is_readable,
 )
-from medstress.stats.estimates import wilson_ends
+from medstress.metrics.old_stats.estimates import wilson_ends
 
 _MOST_OF_ONE_LETTER = 10
 _METHOD = "exact binomial test against chance, greater; each item once"

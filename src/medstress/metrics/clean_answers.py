@@ -10,7 +10,7 @@ from medstress.metrics.accuracies import accuracy
 from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of, is_by_letter
 from medstress.metrics.counts import clean_items, is_answered, is_readable
-from medstress.stats.estimates import Estimate
+from medstress.metrics.old_stats.estimates import Estimate
 
 MANY_UNREADABLE = 0.1
 """From this share of unreadable clean answers on, a warning is given."""

@@ -24,17 +24,17 @@ from medstress.metrics.counts import (
     unit_of,
 )
 from medstress.metrics.diversity import gini_simpson
-from medstress.metrics.pairs import pair_trials
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.paired import Difference, unite
-from medstress.stats.resampling import (
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.paired import Difference, unite
+from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     bootstrapped,
     item_weights,
     resampled_ratio,
     resampled_sums,
 )
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.shares import rate
+from medstress.metrics.pairs import pair_trials
 
 LEAST = 10
 """The fewest items, or successes per side, for which an interval is given."""

@@ -24,10 +24,10 @@ from medstress.metrics.bounds import (
     possibly_lost,
 )
 from medstress.metrics.counts import flipped_within, is_eligible, unit_of
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.paired import unite
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.pairs import Pair, pair_trials
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.paired import unite
-from medstress.stats.shares import rate
 
 AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds")
 """The fields by control that a row and every entry of its `asr_at` hold."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medstress.metrics.arms import Place, place_fields
 from medstress.metrics.item_means import item_mean
-from medstress.stats.shares import share
+from medstress.metrics.old_stats.shares import share
 
 BINS = 20
 """Number of equally large classes of names, from the nearest to the farthest."""

@@ -11,9 +11,9 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
 from medstress.metrics.counts import is_eligible, is_never_asked, is_unattacked
+from medstress.metrics.old_stats.estimates import is_estimate
 from medstress.metrics.success import at_budget
 from medstress.metrics.vouched import NOTHING_VOUCHES
-from medstress.stats.estimates import is_estimate
 
 Row: TypeAlias = Mapping[str, Any]
 Ends: TypeAlias = tuple[float | None, float | None]

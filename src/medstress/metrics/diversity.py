@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, seed_order, success_name
-from medstress.stats.estimates import WILSON, Estimate, unknown, wilson_ends
-from medstress.stats.resampling import RESAMPLES, percentiles, resample
+from medstress.metrics.old_stats.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.old_stats.resampling import RESAMPLES, percentiles, resample
 
 
 def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.metrics.arms import Place, place_fields
-from medstress.stats.shares import share
+from medstress.metrics.old_stats.shares import share
 
 CHARACTERS = (0, 5, 10, 15, 20, 30)
 """Lower ends of the classes of edit distance in characters; the last is open."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible, unit_of
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.shares import rate
 
 
 def evidence(trials: Sequence[TrialRow]) -> dict[str, Any] | None:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_flipped
 from medstress.metrics.item_means import item_mean
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, resampled_mean
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import RESAMPLES, bootstrapped, resampled_mean
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]

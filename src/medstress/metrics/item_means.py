@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible
-from medstress.stats.estimates import WILSON, Estimate, unknown, wilson_ends
-from medstress.stats.resampling import (
+from medstress.metrics.old_stats.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     ROUNDING,
     bootstrapped,

@@ -13,9 +13,9 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.stats.multiplicity import benjamini_hochberg
-from medstress.stats.paired import Difference, unite
-from medstress.stats.shares import Unit
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
+from medstress.metrics.old_stats.paired import Difference, unite
+from medstress.metrics.old_stats.shares import Unit
 
 CONTROLS, SAMPLERS = "controls", "samplers"
 """Families of `tests`: an attack against its own control, and attacks against each other."""

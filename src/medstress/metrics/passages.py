@@ -15,8 +15,8 @@ from medstress.metrics.counts import (
     is_flipped,
     unit_of,
 )
-from medstress.stats.paired import unite
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.paired import unite
+from medstress.metrics.old_stats.shares import rate
 
 SLICES: Mapping[str, bool | None] = {"all": None, "deciding": True, "undecided": False}
 """Name of a slice -> whether its passages decide the question, as rows say; None: all."""

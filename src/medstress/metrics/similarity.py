@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_flipped
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import ratio
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import ratio
 
 
 def prompt_similarity(trials: Sequence[TrialRow]) -> Estimate:

@@ -15,12 +15,12 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.controls import net_bounds
 from medstress.metrics.counts import cluster_of, is_unattacked
 from medstress.metrics.criteria import Place
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.paired import unite
+from medstress.metrics.old_stats.shares import design_effect, slice_shares
+from medstress.metrics.old_stats.shrinkage import shrunken
 from medstress.metrics.pairs import pair_trials
 from medstress.metrics.worst_case import RULES, Rule, Within
-from medstress.stats.estimates import Estimate
-from medstress.stats.paired import unite
-from medstress.stats.shares import design_effect, slice_shares
-from medstress.stats.shrinkage import shrunken
 
 Slice: TypeAlias = tuple[str, str]
 """(property, value): what a slice is by, and which it is."""

@@ -16,8 +16,8 @@ from medstress.metrics.counts import (
     is_never_asked,
     unit_of,
 )
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 
 
 def asr(trials: Sequence[TrialRow]) -> Estimate:

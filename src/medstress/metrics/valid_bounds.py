@@ -21,8 +21,8 @@ from medstress.metrics.counts import (
     pick_success,
     unit_of,
 )
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 
 Bounds: TypeAlias = list[float]
 """The rate if [no unknown success is valid, all are, and censored searches would succeed too]."""

@@ -8,9 +8,9 @@ from typing import Any
 from medstress.core.rows import TrialRow
 from medstress.core.validity import PANEL, REVIEW
 from medstress.metrics.counts import is_flipped, unit_of
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.valid_bounds import asr_valid_bounds, n_censored, n_validity_unknown
 from medstress.metrics.vouched import Vouched, said_by, truth_of, vouched_or_why
-from medstress.stats.shares import rate
 
 
 def validity_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered, unit_of
+from medstress.metrics.old_stats.paired import unite
+from medstress.metrics.old_stats.shares import Unit, rate
 from medstress.metrics.pairs import pair_trials
-from medstress.stats.paired import unite
-from medstress.stats.shares import Unit, rate
 
 _UNFINISHED = (Verdict.FAILED, Verdict.CUT_SHORT)
 

@@ -16,8 +16,8 @@ from medstress.core.evidence import JUDGES, PEOPLE, word_of
 from medstress.core.rows import TrialRow
 from medstress.core.validity import PANEL, REVIEW
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 
 Label: TypeAlias = tuple[TrialRow, bool]
 """A success, and what is said of it."""
@@ -237,7 +237,7 @@ def _product(share: Estimate, part: Estimate) -> tuple[float, float, float]:
     Returns:
         The rate, and how far its interval reaches below and above it.
 
-    >>> from medstress.stats.estimates import wilson
+    >>> from medstress.metrics.old_stats.estimates import wilson
     >>> [round(number, 3) for number in _product(wilson(40, 100), wilson(15, 20))]
     [0.3, 0.111, 0.092]
     """

@@ -16,9 +16,9 @@ from medstress.metrics.counts import (
     is_eligible,
     unit_of,
 )
+from medstress.metrics.old_stats.estimates import Estimate, read_share
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.success import asr_at, at_budget
-from medstress.stats.estimates import Estimate, read_share
-from medstress.stats.shares import rate
 
 RULE_KEYS = (
     "choices",

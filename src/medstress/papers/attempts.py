@@ -7,8 +7,8 @@ from typing import Any
 
 from medstress.figures import attempts
 from medstress.figures.curves import Curve, Panel
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.report.attempts import SOURCE, published
-from medstress.stats.estimates import Estimate
 
 PUBLISHED = f"Published: {SOURCE}; they are of other items and have no intervals."
 

@@ -19,11 +19,11 @@ from medstress.metrics.counts import (
     unit_of,
 )
 from medstress.metrics.item_means import Score, mean_over_items, paired_change
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.pairs import Hit, difference_of
 from medstress.papers.arms import METHODS, Arm, Place
 from medstress.papers.curves import SMALLEST_BUDGET
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

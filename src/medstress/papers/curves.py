@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.metrics.curves.plateau import NO_PLATEAU
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm, Place, in_places
 from medstress.papers.exponents import best_exponent, tuning_items
 from medstress.papers.outputs import csv_row
-from medstress.stats.estimates import Estimate
 
 SMALLEST_BUDGET = 3
 """The smallest budget that makes a curve, and with which DiscreteZOO can act."""

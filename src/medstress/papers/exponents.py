@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.metrics.success import asr_at
 from medstress.papers.arms import Arm
-from medstress.stats.estimates import Estimate, read_share
 from medstress.tuning.choice import split_position
 
 SHARE = 0.2

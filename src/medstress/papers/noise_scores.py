@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_score
 from medstress.papers.arms import Arm
-from medstress.stats.estimates import Estimate, read_score
 
 SOURCE = "Araujo et al., 2020, Tables 2 and 3"
 ORIGINAL = "original"

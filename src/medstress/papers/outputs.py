@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.table import Table
-from medstress.stats.estimates import Estimate
 
 CSV_FIELDS = (
     "source",

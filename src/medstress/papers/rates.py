@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.metrics.clean_answers import CleanAnswers
 from medstress.metrics.counts import is_answered
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm, Place, baseline, in_places
 from medstress.papers.exponents import (
     EXPONENT,
@@ -19,7 +20,6 @@ from medstress.papers.exponents import (
     tuning_items,
     zoo_searches,
 )
-from medstress.stats.estimates import Estimate
 
 REGIMES = ("near", "far")
 

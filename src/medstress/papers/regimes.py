@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from medstress.figures.canvas import Point
 from medstress.metrics.diversity import both_diversities
+from medstress.metrics.old_stats.estimates import Estimate, read_score
 from medstress.metrics.similarity import prompt_similarity
 from medstress.papers.arms import Arm, Place
 from medstress.papers.outputs import csv_row
-from medstress.stats.estimates import Estimate, read_score
 
 MIN_EXPONENTS = 3
 """The fewest exponents that make a curve."""

@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 from medstress.figures.canvas import Point
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.papers.arms import Arm
 from medstress.papers.outputs import csv_row
 from medstress.report.coverage import coverage_sentence
 from medstress.results.formats import plural
-from medstress.stats.estimates import read_share
 
 BY_DISTANCE, BY_ORDER = "distance to the key", "names, nearest to the key first (share)"
 CSV_FIELDS = (

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.metrics.edits import MOST_WORDS
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.papers.arms import Arm
 from medstress.papers.outputs import csv_row
-from medstress.stats.estimates import Estimate, read_share
 
 CSV_FIELDS = (
     "victim", "dataset", "group", "embedding", "rule", "attack", "words_replaced",

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import tries
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row, label_text, measured
 from medstress.report.plots import layers
@@ -31,7 +32,6 @@ from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.measures import measure
 from medstress.results.names import Names
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
-from medstress.stats.estimates import Estimate, read_share
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
 MOST_REASONS = 40

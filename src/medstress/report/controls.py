@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from medstress.metrics.old_stats.estimates import read_score, read_share
 from medstress.metrics.success import at_budget
 from medstress.report.labels import LABELS, Row, labels, measured
 from medstress.results.estimands import tip_of
@@ -11,7 +12,6 @@ from medstress.results.formats import count, interval
 from medstress.results.measures import measure
 from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.results.table import Row as TableRow
-from medstress.stats.estimates import read_score, read_share
 
 
 def controls_table(rows: Sequence[Row]) -> Table | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.criteria import NOTHING_ATTACKED, PLACE
+from medstress.metrics.old_stats.estimates import read_score, read_share
 from medstress.metrics.slices import WIDE, is_too_small, told_cuts
 from medstress.metrics.unreadable import victims_unread
 from medstress.report.labels import LABELS, Row, labels
@@ -15,7 +16,6 @@ from medstress.results.junit import Case, Outcome
 from medstress.results.measures import measure
 from medstress.results.names import Names
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
-from medstress.stats.estimates import read_score, read_share
 
 COMPLETE = "complete"
 """Name of the case of a run that may not be complete."""

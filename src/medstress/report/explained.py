@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.explanations import mask_words
+from medstress.metrics.old_stats.estimates import read_score
 from medstress.results.formats import as_text, plural
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import read_score
 
 _MOST = 5
 """Victims that have a sentence; the tables have all."""

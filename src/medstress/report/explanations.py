@@ -10,12 +10,12 @@ from typing import Any
 from markupsafe import Markup
 
 from medstress.metrics.explanations import mask_words
+from medstress.metrics.old_stats.estimates import read_score
 from medstress.report.explained import distinct, is_score, labels, sentences
 from medstress.report.section import rendered
 from medstress.results.formats import as_text, decimal
 from medstress.results.pages import source_hash
 from medstress.results.table import Format, Table, Value, as_row, columns
-from medstress.stats.estimates import read_score
 
 HEAT_MAPS = "explanations.css"
 """Style sheet of heat maps, in `templates`."""

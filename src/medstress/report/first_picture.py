@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
 from medstress.report.labels import Row, is_control, label_text, number, spec_of
 from medstress.report.picture_parts import Part, is_known, parts_of
@@ -15,7 +16,6 @@ from medstress.report.section import Source
 from medstress.results.formats import decimal, interval, plural, shorten
 from medstress.results.names import CONTROL_WORDS, key_of
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_share
 
 if TYPE_CHECKING:
     import altair

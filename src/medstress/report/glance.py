@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.experiment.plan.controls import PREFIX
+from medstress.metrics.old_stats.estimates import is_estimate, read_score, read_share
 from medstress.report.criteria import MARKS, limit_of, wanted
 from medstress.report.labels import Row, number
 from medstress.report.probes import short_table
@@ -17,7 +18,6 @@ from medstress.results.measure import Measure
 from medstress.results.measures import CHANCE, EVIDENCE, TRAINING, measure
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
-from medstress.stats.estimates import is_estimate, read_score, read_share
 
 LOSS = "Loss (ASR)"
 """Heading of the share of right answers that an attack takes."""

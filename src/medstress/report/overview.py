@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
+from medstress.metrics.old_stats.estimates import is_estimate
 from medstress.report.labels import Row, is_control, number
 from medstress.results.formats import as_text, plural, shorten
 from medstress.results.measures import GROUPS
-from medstress.stats.estimates import is_estimate
 
 _ALWAYS = ("Rates", "Trials", "Answers", "Queries", "Successes")
 _MOST_REASONS = 3

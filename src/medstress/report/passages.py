@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_score, read_share
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
@@ -24,7 +25,6 @@ from medstress.report.plots.words import (
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_score, read_share
 
 _LABEL = 44
 _MOST_SPOKEN = 12

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import is_estimate
 from medstress.report.labels import Row
 from medstress.results.names import key_of
-from medstress.stats.estimates import is_estimate
 
 _SCORES = {"f1": "F1", "pearson": "Pearson correlation", "macro_f1": "Macro F1"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medstress.metrics.old_stats.estimates import is_estimate, read_score
 from medstress.report.labels import Row, measured
 from medstress.results.formats import as_text
 from medstress.results.measures import measure
 from medstress.results.names import CONTROL_WORDS
 from medstress.results.probe_measures import PROBES
 from medstress.results.table import Format, Table, Value, as_row, columns
-from medstress.stats.estimates import is_estimate, read_score
 
 _BY_CONTROL = "consistency_net"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.core.controls import BETWEEN, arm_label
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.metrics.success import at_budget
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row, is_control
@@ -30,7 +31,6 @@ from medstress.results.formats import as_text, decimal, plural, shorten
 from medstress.results.measures import measure
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate
 
 MOST_SPOKEN = 12
 """Largest number of values in the accessible name of a plot; the table below it has all."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_score, read_share
 from medstress.results.table import Cell, Column, Format, Row, Table, as_row
-from medstress.stats.estimates import Estimate, read_score, read_share
 
 CALLED = {
     "key_right": "The key is right",

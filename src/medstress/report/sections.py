@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, is_estimate, read_share
 from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
@@ -13,7 +14,6 @@ from medstress.results.formats import NONE, as_text, count, interval, probabilit
 from medstress.results.measures import measure
 from medstress.results.names import key_of
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
-from medstress.stats.estimates import Estimate, is_estimate, read_share
 
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import is_estimate, read_score
 from medstress.metrics.significance.families import LEVEL, Adjust, Null
 from medstress.metrics.significance.tests import FAMILY, repeated
 from medstress.report.charts import INK, PAPER, SERIES, Plot, plot
@@ -14,7 +15,6 @@ from medstress.report.plots.layers import HEIGHT, over, with_title
 from medstress.results.formats import NONE, decimal, plural
 from medstress.results.measures import FAITHFULNESS
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
-from medstress.stats.estimates import is_estimate, read_score
 
 METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
 _LEVEL = LEVEL + 1e-9

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_share
 from medstress.report.charts import Plot, plot
 from medstress.report.coverage import coverage_sentence
 from medstress.report.plots import layers
@@ -15,7 +16,6 @@ from medstress.report.plots.words import first_panels, mark, place_words
 from medstress.results.formats import decimal, percent, plural, shorten
 from medstress.results.names import Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_share
 
 _NOBODY = Names()
 _FACTORS = ("dataset", "group", "victim", "attack")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.report.labels import PLACE, place
 from medstress.results.formats import count
 from medstress.results.table import Cell, Format, Row, Table, as_row, columns
-from medstress.stats.estimates import read_share
 
 _METRICS = {"asr": "ASR", "asr_unrefuted": "ASR, not refuted"}
 _SAID = {"asr": "ASR", "asr_unrefuted": "ASR of unrefuted successes"}

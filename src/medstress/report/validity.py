@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from medstress.metrics.old_stats.estimates import read_score
 from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.report.labels import Row, number
 from medstress.results.formats import count, decimal
 from medstress.results.table import Cell
-from medstress.stats.estimates import read_score
 
 
 def valid_cell(row: Row) -> Cell:

@@ -7,10 +7,10 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import clean, count
 from medstress.results.names import Named, key_of
 from medstress.results.table import Cell, Column, Row, Table
-from medstress.stats.estimates import Estimate
 
 
 def html_table(table: Table) -> Markup:

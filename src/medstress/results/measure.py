@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import is_estimate, read_score, read_share
 from medstress.results.estimands import tip_of
 from medstress.results.table import Column, Format, Value
-from medstress.stats.estimates import is_estimate, read_score, read_share
 
 SHARE, SCORE = Format.SHARE, Format.SCORE
 

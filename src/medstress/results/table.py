@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.formats import MINUS, NONE, as_text, count, decimal, percent, probability
-from medstress.stats.estimates import Estimate
 
 Value: TypeAlias = Estimate | int | float | str | None
 """A cell's value; text is written unchanged in a column of any format."""

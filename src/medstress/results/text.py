@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.table import Cell, Column, Table
-from medstress.stats.estimates import Estimate
 
 
 def headings(table: Table) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import edit_rows
 from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.metrics.old_stats.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance.families import Null
 from medstress.metrics.significance.hardness import (
     Sampled,
@@ -25,7 +26,6 @@ from medstress.metrics.significance.hardness import (
 from medstress.significance.controls import Controls
 from medstress.significance.panel import drawn_until, passing
 from medstress.significance.settings import Settings
-from medstress.stats.monte_carlo import LEAST, ControlPlan, is_as_hard
 
 KEPT = 30
 """How many controls are stored with their text, for reviewers."""

@@ -1,1 +1,1 @@
-"""Numbers in, estimates out: intervals, resampling, tests. Knows no trial."""
+"""Statistics: numbers in, estimates out. Nothing here knows a trial."""

@@ -1,25 +1,17 @@
-"""The difference of two shares on the same items, with interval and test from one method."""
+"""The difference of two shares on the same units: interval and test from one method."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest
+from medstress.stats.estimate import Ends, Estimate, quantile, unknown
+from medstress.stats.shares import Mask, Numbers, Units, linearised_effect, mean_size, tally
 
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.shares import Unit, linearised_effect, mean_size, parts_of
-
-Level: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-"""Counts by unit: pairs with only the first hit, pairs with only the second, all pairs."""
-
+FEW = 10
+"""Where fewer pairs are discordant and no unit repeats, p is at least the exact binomial one."""
 _HALVINGS = 60
-"""Bisections of an interval's end; they make it exact up to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,82 +22,24 @@ class Difference:
     """The difference in [-1, 1]; `n` counts pairs."""
     p: float | None
     """Two-sided p-value of no difference; None without pairs, 1 without discordant pairs."""
-    only_first: int
+    only_first: int = 0
     """Pairs in which only the first has a hit."""
-    only_second: int
+    only_second: int = 0
     """Pairs in which only the second has a hit."""
-    effect: float = 1.0
-    """The design effect f: how many pairs are worth one independent pair, at least 1."""
+    interval90: Ends = (None, None)
+    """The 90 % interval, which decides on equivalence."""
 
 
-def paired_difference(
-    only_first: ArrayLike, only_second: ArrayLike, counts: ArrayLike, level: float = 0.95
-) -> Difference:
-    """Estimate a paired difference by Tango's score interval at the effective sample size.
+def pair_effect(first: Numbers, second: Numbers, counts: Numbers) -> float:
+    """Return the design effect f of a paired difference, from 1 to K (METHODS 1.5).
 
-    With b and c discordant pairs of the two kinds, N pairs and the design effect f
-    (`pair_effect`): Tango's interval of (b/f, c/f, N/f), and p from its statistic at 0,
-    (b - c) / sqrt(f (b + c)), so that p < .05 if the 95 % interval excludes 0. Where each item
-    occurs once, p is that of McNemar's test without correction for continuity.
-
-    Args:
-        only_first: pairs of each unit (item, or document if known) in which only the first arm
-            has a hit, shape (n,).
-        only_second: the same for the second arm.
-        counts: pairs of each unit; units without any are left out.
-        level: how sure the interval is, in (0, 1); .9 for a verdict of equivalence. Whatever it
-            is, the fields of the estimate keep their names, and `method` says the level.
-
-    Raises:
-        ValueError: the level is not inside (0, 1).
-
-    >>> found = paired_difference([1] * 12 + [0] * 38, [0] * 48 + [1] * 2, [1] * 50)
-    >>> found.estimate.value, round(found.estimate.low, 3), round(found.estimate.high, 3)
-    (0.2, 0.061, 0.345)
-    >>> round(found.p, 4)
-    0.0075
-
-    References:
-        Tango, "Equivalence test and confidence interval for the difference in proportions for
-        the paired-sample design", Statistics in Medicine 1998.
-    """
-    first, second, size = (
-        np.asarray(values, dtype=np.float64) for values in (only_first, only_second, counts)
-    )
-    return _difference([(first[size > 0], second[size > 0], size[size > 0])], level)
-
-
-def _difference(levels: Sequence[Level], level: float) -> Difference:
-    """Estimate with the largest design effect of several levels of units, widest first."""
-    first, second, size = levels[0]
-    units, n = size.shape[0], round(float(size.sum()))
-    if n == 0:
-        return Difference(estimate=unknown("no pair"), p=None, only_first=0, only_second=0)
-    f = max(pair_effect(*each) for each in levels)
-    b, c = float(first.sum()), float(second.sum())
-    z = quantile(level)
-    # 0 - x, for -0.0 is a confusing end in JSON.
-    low, high = 0.0 - _upper_end(c / f, b / f, n / f, z), _upper_end(b / f, c / f, n / f, z)
-    p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
-    what = "pairs, each item once" if units == n else f"pairs of {units} items (documents)"
-    method = f"Tango's score interval {100 * level:g} %, {n} {what}"
-    estimate = Estimate(value=(b - c) / n, n=n, low=low, high=high, method=method)
-    return Difference(estimate=estimate, p=p, only_first=round(b), only_second=round(c), effect=f)
-
-
-def pair_effect(
-    first: NDArray[np.float64], second: NDArray[np.float64], counts: NDArray[np.float64]
-) -> float:
-    """Return the design effect f of a paired difference, from 1 to K = sum c_i^2 / N.
-
-    It is the largest of the linearised design effects of the difference, of "only the first" and
-    of "only the second" (an empty one is left out); K if no pair is discordant, if all are alike,
-    or if one unit gave all pairs.
+    f is the largest of the linearised design effects of the difference, of "only the first" and
+    of "only the second"; K without a discordant pair.
 
     Args:
         first: pairs of each unit in which only the first has a hit, shape (n,).
         second: the same for the second.
-        counts: pairs of each unit, at least 1 each.
+        counts: pairs of each unit, shape (n,).
     """
     k, n, total = mean_size(counts), counts.shape[0], float(counts.sum())
     b, c = float(first.sum()), float(second.sum())
@@ -118,79 +52,85 @@ def pair_effect(
     return min(max(1.0, *effects), k)
 
 
-def unite(pairs: Sequence[tuple[Unit, bool, bool]], level: float = 0.95) -> Difference:
-    """Estimate the difference of two arms from pairs of answers.
+def difference(first: Mask, second: Mask, units: Units) -> Difference:
+    """Estimate a paired difference by Tango's score interval at the effective number of pairs.
 
-    The design effect is the largest of those with documents, items and entities as clusters.
+    With b and c discordant pairs of the two kinds, N pairs and the design effect f: Tango's
+    interval of (b/f, c/f, N/f), and p from its statistic at 0, (b - c) / sqrt(f (b + c)). Where
+    b + c < 10 and no unit repeats, p is at least the exact binomial one (METHODS 1.5).
 
     Args:
-        pairs: unit, the first arm's hit, the second's; all units have equally many parts.
-        level: how sure the interval is, in (0, 1).
+        first: hits of the first arm, one for each pair, shape (n,).
+        second: hits of the second arm.
+        units: of the pairs, shape (levels, n).
 
-    >>> unite([("q1", True, False), ("q2", True, True)]).only_first
-    1
+    References:
+        Tango, "Equivalence test and confidence interval for the difference in proportions for the
+        paired-sample design", Statistics in Medicine 1998.
+
+    >>> yes, no = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
+    >>> difference(yes, no, np.arange(4)[None]).p
+    0.125
     """
-    named = [(parts_of(unit), first, second) for unit, first, second in pairs]
-    depth = max((len(unit) for unit, *_ in named), default=1)
-    return _difference([_tally(named, parts) for parts in range(1, depth + 1)], level)
+    n = len(first)
+    if not n:
+        return Difference(estimate=unknown("no pair"), p=None)
+    only_first, only_second = first & ~second, second & ~first
+    levels = [tally(level, only_first, only_second) for level in units]
+    f = max(pair_effect(b, c, counts) for counts, b, c in levels)
+    b, c, m = int(only_first.sum()), int(only_second.sum()), len(levels[0][0])
+    p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
+    if 0 < b + c < FEW and m == n:
+        p = max(p, exact_p(b, c))
+    low, high = tango(b / f, c / f, n / f, quantile(0.95))
+    what = "pairs, each item once" if m == n else f"pairs of {m} items (documents)"
+    method = f"Tango's score interval 95 %, {n} {what}"
+    return Difference(
+        estimate=Estimate(value=(b - c) / n, n=n, low=low, high=high, method=method, effect=f),
+        p=p,
+        only_first=b,
+        only_second=c,
+        interval90=tango(b / f, c / f, n / f, quantile(0.9)),
+    )
 
 
-def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> Level:
-    """Count pairs by unit, units being named by the first `parts` parts."""
-    units = {unit: i for i, unit in enumerate(sorted({unit[:parts] for unit, *_ in pairs}))}
-    table = np.zeros((3, len(units)))
-    for unit, first, second in pairs:
-        table[:, units[unit[:parts]]] += (first and not second, second and not first, 1)
-    only_first, only_second, counts = table
-    return only_first, only_second, counts
+def exact_p(b: int, c: int) -> float:
+    """Return the two-sided exact binomial p-value of b against c discordant pairs (McNemar).
 
-
-def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Return McNemar's exact two-sided p-value, to compare with what other tools print.
-
-    It assumes that each item occurs once. `paired_difference` gives the p-value that belongs to
-    the interval; this one may lie on the other side of .05.
-
-    Args:
-        only_first: pairs in which only the first has a hit.
-        only_second: pairs in which only the second has a hit.
-
-    >>> mcnemar_exact(5, 1)
+    >>> exact_p(5, 1)
     0.21875
     """
-    n = only_first + only_second
-    return float(binomtest(only_first, n).pvalue) if n else 1.0
+    from math import comb
+
+    n, few = b + c, min(b, c)
+    return min(1.0, 2 * sum(comb(n, i) for i in range(few + 1)) / 2**n) if n else 1.0
 
 
-def quantile(level: float) -> float:
-    """Return the normal quantile of a two-sided interval.
+def tango(b: float, c: float, n: float, z: float) -> tuple[float, float]:
+    """Return the differences that Tango's statistic does not reject.
 
     Args:
-        level: how sure the interval is, in (0, 1).
-
-    Raises:
-        ValueError: the level is not inside (0, 1).
-
-    >>> round(quantile(0.9), 4)
-    1.6449
+        b: pairs with only the first hit; fractional where pairs depend on each other.
+        c: pairs with only the second.
+        n: all pairs.
+        z: two-sided normal quantile of the level.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"expected a level between 0 and 1, such as 0.95; got {level}")
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return 0.0 - _upper_end(c, b, n, z), _upper_end(b, c, n, z)
 
 
 def _upper_end(b: float, c: float, n: float, z: float) -> float:
-    """Return the largest difference that Tango's statistic does not reject.
+    """Return the largest difference that the statistic does not reject.
 
     With q the probability of the second kind, estimated at the difference x as the larger root of
     2n q^2 + (-b - c + (2n - b + c) x) q - c x (1 - x) = 0, the statistic is
-    (b - c - n x) / sqrt(n (2q + x (1 - x))); beyond (b - c) / n it only falls.
+    (b - c - n x) / sqrt(n (2q + x (1 - x))); beyond (b - c) / n it only falls. Bisection, because
+    root finders stop early where b = c = 0.
     """
 
     def is_kept(x: float) -> bool:
         linear = -b - c + (2 * n - b + c) * x
-        root = linear * linear + 8 * n * c * x * (1 - x)
-        q = max(0.0, (sqrt(max(root, 0.0)) - linear) / (4 * n))
+        root = sqrt(max(linear * linear + 8 * n * c * x * (1 - x), 0.0))
+        q = max(0.0, (root - linear) / (4 * n))
         return (b - c - n * x) ** 2 <= z * z * n * (2 * q + x * (1 - x))
 
     kept, out = (b - c) / n, 1.0

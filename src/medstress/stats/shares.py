@@ -1,28 +1,64 @@
-"""Shares with intervals that allow for dependent answers to one item."""
+"""Shares with intervals that allow for answers that depend on each other (METHODS 1.5)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
+from numpy.typing import NDArray
 
-from medstress.stats.estimates import WILSON, Estimate, unknown, wilson, wilson_ends
+from medstress.stats.estimate import WILSON, Estimate, sidak, unknown, wilson, wilson_ends
+
+Numbers: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Units: TypeAlias = NDArray[np.int64]
+"""Numbers of nested units, the widest first (document, item, entity), shape (levels, n)."""
 
 
-def linearised_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
+def number_units(paths: Sequence[tuple[Any, ...]]) -> Units:
+    """Number the units of every level.
+
+    Args:
+        paths: for each answer the names of its units, from the widest level down; all are equally
+            long.
+
+    Returns:
+        Shape (levels, n); units are numbered in the order of their sorted paths.
+
+    >>> number_units([("d", "q1"), ("d", "q2"), ("e", "q1")]).tolist()
+    [[0, 0, 1], [0, 1, 2]]
+    """
+    levels = len(paths[0]) if paths else 1
+    units = np.zeros((levels, len(paths)), dtype=np.int64)
+    for depth in range(levels):
+        names = [path[: depth + 1] for path in paths]
+        numbers = {name: i for i, name in enumerate(sorted(set(names)))}
+        units[depth] = [numbers[name] for name in names]
+    return units
+
+
+def tally(units: NDArray[np.int64], *values: NDArray[Any]) -> list[Numbers]:
+    """Return the number of answers of each unit that has some, then its sum of each of the values.
+
+    Args:
+        units: shape (n,).
+        values: each of shape (n,).
+    """
+    counts = np.bincount(units).astype(np.float64)
+    used = counts > 0
+    sums: list[Numbers] = [
+        np.bincount(units, weights=one, minlength=len(counts))[used] for one in values
+    ]
+    return [counts[used], *sums]
+
+
+def linearised_effect(hits: Numbers, counts: Numbers) -> float:
     """Return the variance of sum(hits) / sum(counts) over units, relative to independent answers.
 
     n / (n - 1) sum_i (y_i - p c_i)^2 / (N p (1 - p)) for y_i hits among the c_i answers of unit
     i of n, N answers in all and 0 < p < 1.
-
-    Args:
-        hits: y_i, shape (n,), n >= 2.
-        counts: c_i, shape (n,), at least 1 each.
 
     References:
         Dean and Pagano, "Evaluating confidence interval methods for binomial proportions in
@@ -34,22 +70,21 @@ def linearised_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) ->
     return float(n / (n - 1) * spread / (total * p * (1 - p)))
 
 
-def mean_size(counts: NDArray[np.float64]) -> float:
+def mean_size(counts: Numbers) -> float:
     """Return K = sum c_i^2 / N, the mean size of an answer's unit."""
     return float((counts**2).sum() / counts.sum())
 
 
-def design_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
+def design_effect(hits: Numbers, counts: Numbers) -> float:
     """Return how many answers of one unit are worth one independent answer, at least 1.
 
     It is the largest of 1, `linearised_effect` and 1 + (K - 1) ICC, with the intraclass
-    correlation by analysis of variance, cut to [0, 1]. `linearised_effect` is low by chance if
-    there are few units, the other if their sizes differ. K if all answers are alike or one unit
-    gave them all; 1 if every unit gave one.
+    correlation by analysis of variance, cut to [0, 1]; K where all answers are alike or one unit
+    gave them all, 1 where every unit gave one.
 
     Args:
-        hits: shape (n,).
-        counts: shape (n,), at least 1 each.
+        hits: of each unit, shape (n,).
+        counts: answers of each unit, at least 1, shape (n,).
     """
     n, total, k = hits.shape[0], float(counts.sum()), mean_size(counts)
     p = float(hits.sum()) / total
@@ -60,134 +95,71 @@ def design_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) -> flo
     between = float((counts * (hits / counts - p) ** 2).sum()) / (n - 1)
     within = float((hits * (1 - hits / counts)).sum()) / (total - n)
     size = (total - k) / (n - 1)
-    correlation = min(max((between - within) / (between + (size - 1) * within), 0.0), 1.0)
-    return float(max(1.0, linearised_effect(hits, counts), 1 + (k - 1) * correlation))
+    icc = min(max((between - within) / (between + (size - 1) * within), 0.0), 1.0)
+    return float(max(1.0, linearised_effect(hits, counts), 1 + (k - 1) * icc))
 
 
-def share(hits: ArrayLike, counts: ArrayLike) -> Estimate:
-    """Estimate sum(hits) / sum(counts) by Wilson's interval at N / `design_effect` answers.
-
-    Args:
-        hits: hits of each unit (item, or document if known), shape (n,).
-        counts: answers of each unit, shape (n,); units without any are left out.
-
-    Returns:
-        The share in [0, 1] with its 95 % interval; `n` counts answers.
-
-    >>> found = share([1, 0, 1, 0], [1, 1, 1, 1])
-    >>> found.value, round(found.low, 4), round(found.high, 4)
-    (0.5, 0.15, 0.85)
-    >>> found = share([5, 0, 5, 0], [5, 5, 5, 5])  # all answers of a unit are alike
-    >>> found.n, round(found.low, 2) < 0.15
-    (20, True)
-    """
-    y, c = np.asarray(hits, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    return _share([(y[c > 0], c[c > 0])])
-
-
-def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Estimate:
-    """Estimate with the largest design effect of several levels of units, the widest first.
+def rate(hits: Mask, units: Units) -> Estimate:
+    """Estimate a share by Wilson's interval at N / the largest design effect of all levels.
 
     Items within a document may differ more than by chance, which cuts that level's effect to 1;
-    answers that repeat an item are still not independent.
-    """
-    y, c = levels[0]
-    n, k = round(c.sum()), round(y.sum())
-    if n == c.shape[0]:
-        return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)" if n else WILSON)
-    effect = _largest_effect(levels)
-    low, high = wilson_ends(k / effect, n / effect)
-    method = f"{WILSON} at the effective sample size, {c.shape[0]} items (documents where known)"
-    return Estimate(value=k / n, n=n, low=low, high=high, method=method, hits=k)
-
-
-def _largest_effect(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> float:
-    return max(design_effect(*level) for level in levels)
-
-
-Unit: TypeAlias = str | tuple[str, ...]
-"""An item, or a path from the widest cluster down: document, item, entity."""
-
-
-def parts_of(unit: Unit) -> tuple[str, ...]:
-    """Return the parts of a unit, the widest first."""
-    return (unit,) if isinstance(unit, str) else unit
-
-
-def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
-    """Estimate a share from hits and misses of items that may occur several times.
-
-    The design effect is the largest of those with documents, items and entities as clusters.
+    answers that repeat an item still depend on each other.
 
     Args:
-        observations: pairs of the unit and whether it was a hit; all units have equally many parts.
+        hits: one for each answer, shape (n,).
+        units: shape (levels, n).
 
-    Returns:
-        The estimate, as `share` returns it.
-
-    >>> rate([("q1", True), ("q2", False)]).method
+    >>> rate(np.array([True, False]), number_units([("q1",), ("q2",)])).method
     'Wilson 95 % (each item occurs once)'
     """
-    return _share(_levels(observations))
+    n, k = len(hits), int(hits.sum())
+    if not n:
+        return replace(unknown(WILSON), hits=0)
+    levels = [tally(level, hits) for level in units]
+    m = len(levels[0][0])
+    if m == n:
+        return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)")
+    effect = max(design_effect(y, counts) for counts, y in levels)
+    low, high = wilson_ends(k / effect, n / effect)
+    method = f"{WILSON} at the effective sample size, {m} items (documents where known)"
+    return Estimate(value=k / n, n=n, low=low, high=high, method=method, hits=k, effect=effect)
 
 
-def _levels(
-    observations: Iterable[tuple[Unit, bool]],
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Count hits and answers by unit, for units of every depth."""
-    seen = [(parts_of(unit), hit) for unit, hit in observations]
-    depth = max((len(unit) for unit, _ in seen), default=1)
-    return [_tally(seen, parts) for parts in range(1, depth + 1)]
+def simultaneous(shares: Sequence[tuple[Mask, Units]]) -> list[Estimate]:
+    """Estimate m shares with intervals that all hold together at 95 %.
 
-
-def _tally(
-    seen: Sequence[tuple[tuple[str, ...], bool]], parts: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Count hits and answers by unit, units being named by the first `parts` parts."""
-    counts = Counter(unit[:parts] for unit, _ in seen)
-    hits = Counter(unit[:parts] for unit, hit in seen if hit)
-    # Sorted, so that sums do not depend on the order of the trials.
-    table = [(hits[unit], counts[unit]) for unit in sorted(counts)]
-    y, c = np.array(table, dtype=np.float64).reshape(-1, 2).T
-    return y, c
-
-
-def slice_shares(slices: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[Estimate]:
-    """Estimate the shares of m slices with intervals that all hold together at 95 %.
-
-    Clopper and Pearson's exact interval at Sidak's level: each may miss with probability
-    1 - .95^(1/m). Slices may overlap. If items occur several times, at N / `design_effect`, which
-    few items make uncertain: then they hold together less often (docs: results/statistics).
+    Clopper and Pearson's exact interval at Sidak's level, at N / the design effect of the widest
+    units. Shares may overlap.
 
     Args:
-        slices: hits and counts by unit, as `share` takes them, of each slice.
-
-    >>> alone, = slice_shares([([1] * 5 + [0] * 5, [1] * 10)])
-    >>> round(alone.low, 4), round(alone.high, 4)
-    (0.1871, 0.8129)
+        shares: hits and units of each share, as `rate` takes them.
 
     References:
         Clopper and Pearson, "The use of confidence or fiducial limits", Biometrika 1934.
-        Sidak, "Rectangular confidence regions for the means of multivariate normal
-        distributions", JASA 1967.
     """
-    missed = 1 - 0.95 ** (1 / len(slices)) if slices else 0.0
-    return [_exact(hits, counts, missed, len(slices)) for hits, counts in slices]
+    from scipy.special import betaincinv
 
-
-def _exact(hits: ArrayLike, counts: ArrayLike, missed: float, m: int) -> Estimate:
-    y, c = np.asarray(hits, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    y, c = y[c > 0], c[c > 0]
+    missed, m = 1 - sidak(len(shares)), len(shares)
     method = f"Clopper-Pearson, 95 % for all of {m} slices at once (Sidak)"
-    if not c.size:
-        return replace(unknown(method), hits=0)
-    effect = design_effect(y, c)
-    k, n = float(y.sum()) / effect, float(c.sum()) / effect
-    return Estimate(
-        value=float(y.sum() / c.sum()),
-        n=round(c.sum()),
-        low=0.0 if k == 0 else float(beta.ppf(missed / 2, k, n - k + 1)),
-        high=1.0 if k == n else float(beta.ppf(1 - missed / 2, k + 1, n - k)),
-        method=method,
-        hits=round(y.sum()),
-    )
+    estimates = []
+    for hits, units in shares:
+        if not len(hits):
+            estimates.append(replace(unknown(method), hits=0))
+            continue
+        counts, y = tally(units[0], hits)
+        effect = design_effect(y, counts)
+        k, n = float(y.sum()) / effect, float(counts.sum()) / effect
+        low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, missed / 2))
+        high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - missed / 2))
+        estimates.append(
+            Estimate(
+                value=float(y.sum() / counts.sum()),
+                n=len(hits),
+                low=low,
+                high=high,
+                method=method,
+                hits=int(y.sum()),
+                effect=effect,
+            )
+        )
+    return estimates

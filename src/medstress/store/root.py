@@ -31,6 +31,7 @@ KEY = "root"
 PLAN: Mapping[str, tuple[str, ...]] = {
     "parts": (),
     "attacks": (),
+    "records": (),
     "controls": (),
     "fixed_family": (),
     "require": (),

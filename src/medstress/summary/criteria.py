@@ -22,6 +22,7 @@ from medstress.metrics.criteria import (
     judge,
     place_of,
 )
+from medstress.metrics.old_stats.shrinkage import SHRINKAGE
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
 from medstress.metrics.vouched import FIRST
 from medstress.results.formats import plural, shorten
@@ -30,7 +31,6 @@ from medstress.results.measures import measure
 from medstress.results.table import Format
 from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
-from medstress.stats.shrinkage import SHRINKAGE
 from medstress.summary.reviews import rater_lines, unbelieved
 
 NO_BASELINE = "the baseline "

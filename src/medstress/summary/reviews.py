@@ -9,12 +9,12 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_flipped, unit_of
+from medstress.metrics.old_stats.agreement import MISSING, Ratings, agreement
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import rate
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.reviewed import JUDGE, is_unbelieved, settled
-from medstress.stats.agreement import MISSING, Ratings, agreement
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import (
     ADJUDICATOR,

@@ -11,9 +11,9 @@ from medstress.core.clusters import clusters_by_dataset
 from medstress.core.outcomes import Verdict
 from medstress.core.text import edits_of
 from medstress.kinds.scores import DatasetScores, Json, Place, ScoredArm
+from medstress.metrics.old_stats.estimates import unknown
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
 from medstress.results.load import StoredRun, kind_of_run
-from medstress.stats.estimates import unknown
-from medstress.stats.multiplicity import benjamini_hochberg
 
 _RATES = ("accuracy", "accuracy_after", "asr", "asr_asked")
 

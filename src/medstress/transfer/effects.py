@@ -19,8 +19,8 @@ from medstress.metrics.counts import (
     success_repeats,
     unit_of,
 )
-from medstress.stats.estimates import unknown
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.estimates import unknown
+from medstress.metrics.old_stats.shares import rate
 
 RightOn: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
 """(data set, victim) -> items whose clean version the victim answers right."""

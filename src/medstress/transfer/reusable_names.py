@@ -12,7 +12,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Arms, items_of, place_fields
 from medstress.metrics.counts import is_flipped, success_name
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.shares import rate
 
 FOLDS = 5
 LISTED = 20

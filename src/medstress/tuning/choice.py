@@ -11,9 +11,9 @@ from typing import Any
 from medstress.core.hashing import canonical_json, digest
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered, is_eligible
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.metrics.success import asr
 from medstress.metrics.valid_bounds import asr_unrefuted
-from medstress.stats.estimates import Estimate
 
 NEAR, FAR = "n < 0", "n > 0"
 REGIMES = (NEAR, FAR)
@@ -137,7 +137,7 @@ def choose(points: Sequence[GridPoint]) -> dict[str, GridPoint]:
     A regime without a point, or without an eligible trial, has none.
 
     >>> def at(n, hits): return GridPoint(n=n, attack="", estimate=wilson(hits, 10))
-    >>> from medstress.stats.estimates import wilson
+    >>> from medstress.metrics.old_stats.estimates import wilson
     >>> {k: p.n for k, p in choose([at(-9.0, 5), at(-5.0, 5), at(0.0, 9), at(5.0, 1)]).items()}
     {'n < 0': -5.0, 'n > 0': 5.0}
 

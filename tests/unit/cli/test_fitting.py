@@ -11,8 +11,8 @@ from rich.cells import cell_len
 
 from medstress.cli.fitting import Kind, Shape, fit
 from medstress.cli.look import Look, bar, cut_apart, wrapped
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate
 
 NUMBER = re.compile(r"[−\d.,/]*\d")
 

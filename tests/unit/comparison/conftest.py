@@ -13,7 +13,7 @@ from medstress.comparison.contrasts import Contrast
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Side, match_arms
 from medstress.core.rows import TrialRow
-from medstress.stats.estimates import Estimate
+from medstress.metrics.old_stats.estimates import Estimate
 
 MANIFEST: dict[str, Any] = {
     "config": {"experiment": {"name": "e"}},

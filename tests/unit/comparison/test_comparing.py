@@ -15,9 +15,9 @@ from medstress.comparison.tables import cases_of, lines_of
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.power import detectable
 from medstress.results.junit import Outcome
-from medstress.stats.estimates import Estimate
-from medstress.stats.power import detectable
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medstress.comparison.names import for_names_like_these
-from medstress.stats.paired import unite
+from medstress.metrics.old_stats.paired import unite
 
 N_ITEMS, N_RUNS = 200, 100
 

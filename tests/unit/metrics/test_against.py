@@ -9,7 +9,7 @@ import pytest
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.against import difference, paired
-from medstress.stats.paired import unite
+from medstress.metrics.old_stats.paired import unite
 
 Make = Callable[..., TrialRow]
 FLIPPED, HELD, WRONG = Verdict.FLIPPED, Verdict.HELD, Verdict.ALREADY_WRONG

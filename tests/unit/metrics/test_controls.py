@@ -16,10 +16,10 @@ from medstress.metrics.controls import (
     repaired,
     with_controls,
 )
+from medstress.metrics.old_stats.estimates import unknown
+from medstress.metrics.old_stats.paired import unite
+from medstress.metrics.old_stats.shares import rate
 from medstress.metrics.success import asr_at
-from medstress.stats.estimates import unknown
-from medstress.stats.paired import unite
-from medstress.stats.shares import rate
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED = Verdict.HELD, Verdict.FLIPPED

@@ -13,8 +13,8 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy
 from medstress.metrics.bounds import asr_bounds
 from medstress.metrics.criteria import Evidence, Reading, control_rows, judge, place_of
+from medstress.metrics.old_stats.estimates import wilson
 from medstress.metrics.success import asr, asr_at
-from medstress.stats.estimates import wilson
 
 Make = Callable[..., TrialRow]
 FLIPPED, HELD = Verdict.FLIPPED, Verdict.HELD

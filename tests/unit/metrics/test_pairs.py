@@ -15,7 +15,7 @@ from scipy.stats import binomtest, norm
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics import attack_tests, benjamini_hochberg, difference_of, pair_trials
-from medstress.stats.paired import Difference
+from medstress.metrics.old_stats.paired import Difference
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED = Verdict.HELD, Verdict.FLIPPED

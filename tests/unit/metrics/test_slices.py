@@ -9,9 +9,9 @@ import pytest
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.old_stats.shares import slice_shares
+from medstress.metrics.old_stats.shrinkage import shrunken
 from medstress.metrics.slices import is_too_small, slice_rows, told_cuts, worst_slices
-from medstress.stats.shares import slice_shares
-from medstress.stats.shrinkage import shrunken
 
 Make = Callable[..., TrialRow]
 FLIPPED, HELD = Verdict.FLIPPED, Verdict.HELD

@@ -14,10 +14,10 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics import asr, asr_unrefuted, asr_valid, asr_valid_bounds, asr_valid_bounds_at
 from medstress.metrics.counts import pick_success
+from medstress.metrics.old_stats.estimates import wilson_ends
 from medstress.metrics.valid_bounds import n_censored, n_validity_unknown
 from medstress.metrics.validity import validity_fields
 from medstress.metrics.vouched import FIRST, NOTHING_VOUCHES, UNREFUTED, vouched_or_why
-from medstress.stats.estimates import wilson_ends
 
 Make = Callable[..., TrialRow]
 FLIPPED = Verdict.FLIPPED

@@ -20,6 +20,7 @@ from medstress.metrics.contrasts import (
     success_difference,
     success_gain,
 )
+from medstress.metrics.old_stats.estimates import Estimate, unknown
 from medstress.papers.claims.verdicts import (
     Finding,
     above,
@@ -32,7 +33,6 @@ from medstress.papers.claims.verdicts import (
     peak_inside,
     size_trend,
 )
-from medstress.stats.estimates import Estimate, unknown
 
 Make = Callable[..., TrialRow]
 

@@ -1,10 +1,10 @@
 """The tables of a review, from a summary."""
 
+from medstress.metrics.old_stats.estimates import unknown, wilson
 from medstress.report.plots.reviewed import review_plots
 from medstress.report.review import review_section
 from medstress.results.html import html_table
 from medstress.results.text import rows
-from medstress.stats.estimates import unknown, wilson
 
 NOTHING = unknown("Cohen's kappa: one case says nothing of chance").as_json()
 

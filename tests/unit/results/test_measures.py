@@ -13,13 +13,13 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.validity import VARIANT_CLASSES
 from medstress.metrics.attempts import attempt_fields
+from medstress.metrics.old_stats.estimates import is_estimate
 from medstress.metrics.sentences.correlations import COEFFICIENTS
 from medstress.metrics.sentences.entity_scores import MATCHES, MEASURES
 from medstress.metrics.summary import LEDGER_FIELDS
 from medstress.report.overview import glossary
 from medstress.results.measures import GROUPS, VARIANTS, is_defined, measure
 from medstress.results.table import Format
-from medstress.stats.estimates import is_estimate
 
 ALL = [each for group in GROUPS.values() for each in group]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from medstress.metrics import Estimate, rate, wilson
+from medstress.metrics.old_stats.estimates import read_score, read_share
 from medstress.results import text
 from medstress.results.csv import as_csv, flatten
 from medstress.results.html import html_table
@@ -14,7 +15,6 @@ from medstress.results.latex import latex_table
 from medstress.results.markdown import markdown_table
 from medstress.results.measures import GROUPS, measure
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row
-from medstress.stats.estimates import read_score, read_share
 
 F1_DROP = {"value": 0.0, "n": 4797, "low": -0.01, "high": 0.01, "method": ""}
 PEARSON = {"value": 0.5, "n": 100, "low": 0.3, "high": 0.7, "method": ""}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.stats.estimates import unknown, wilson
+from medstress.metrics.old_stats.estimates import unknown, wilson
 from medstress.summary.verdict import GUESSING, NEAR_CHANCE, verdict_of
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.stats.estimates import wilson
+from medstress.metrics.old_stats.estimates import wilson
 from medstress.tuning.choice import (
     FAR,
     NEAR,

@@ -18,6 +18,7 @@ from medstress.experiment.plan.changes import Changes, differing
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.records import attack_records
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
@@ -202,6 +203,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
+        "records": attack_records(prepared),
         "controls": prepared.controls.describe(),
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from medstress.core.text import Edit
 from medstress.kinds.nli.item import LabelledPair
 from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, random_stream, resampled_sums
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import (
+    RESAMPLES,
+    bootstrapped,
+    random_stream,
+    resampled_sums,
+)
 
 PERMUTATIONS = 2_000
 _SWAPS = 3

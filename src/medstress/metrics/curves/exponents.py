@@ -23,9 +23,9 @@ from medstress.metrics.arms import (
 )
 from medstress.metrics.counts import units_of
 from medstress.metrics.item_means import item_mean
-from medstress.stats.estimates import unknown
-from medstress.stats.multiplicity import benjamini_hochberg
-from medstress.stats.resampling import (
+from medstress.metrics.old_stats.estimates import unknown
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
+from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     around,
     bootstrapped,

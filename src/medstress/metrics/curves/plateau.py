@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 
-from medstress.stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.estimates import Estimate, unknown
 
 LEAST_BUDGET = 5
 """The fewest points with which a bend can be distinguished from a straight line."""

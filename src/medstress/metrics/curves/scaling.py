@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
 from medstress.metrics.curves.plateau import bend, plateau, slopes
-from medstress.stats.estimates import Estimate, unknown, wilson_ends
-from medstress.stats.resampling import RESAMPLES, around, bootstrapped, resampled_ratio
+from medstress.metrics.old_stats.estimates import Estimate, unknown, wilson_ends
+from medstress.metrics.old_stats.resampling import RESAMPLES, around, bootstrapped, resampled_ratio
 
 
 def inflection(arm: Hits) -> dict[str, Any]:

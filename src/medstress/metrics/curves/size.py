@@ -11,9 +11,9 @@ from scipy.stats import linregress
 from scipy.stats import t as student
 
 from medstress.core.rows import TrialRow
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import ROUNDING
 from medstress.metrics.success import asr
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import ROUNDING
 
 GROUPS = ("all", "generalist", "specialist")
 """Groups of victims with a trend of their own."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, item_weights
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import RESAMPLES, bootstrapped, item_weights
 
 PERMUTATIONS = 2_000
 COEFFICIENTS = ("pearson", "spearman")

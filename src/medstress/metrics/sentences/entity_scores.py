@@ -24,8 +24,8 @@ from nervaluate.strategies import EntityTypeEvaluation, StrictEvaluation
 from numpy.typing import NDArray
 
 from medstress.core.sentences import Entity
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, resampled_sums
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import RESAMPLES, bootstrapped, resampled_sums
 
 MATCHES = {"strict": "", "relaxed": "_relaxed", "seqeval_strict": "_seqeval_strict"}
 """How entities match -> suffix of the field names."""

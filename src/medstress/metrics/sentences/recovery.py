@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from medstress.metrics.old_stats.estimates import Estimate, unknown
 from medstress.metrics.sentences.training_seeds import Measured, estimated, method_of, minus
-from medstress.stats.estimates import Estimate, unknown
 
 _CLEAR = 0.975
 """The recovered share is given if the attack takes something in this share of resamples."""

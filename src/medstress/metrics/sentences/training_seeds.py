@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import bootstrapped, random_stream
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import bootstrapped, random_stream
 
 ENOUGH_SEEDS = 3
 """The fewest trainings of a kind from which other trainings are inferred and claims judged."""

@@ -16,7 +16,7 @@ from medstress.core.rows import TrialRow
 from medstress.core.text import Edit, edits_of
 from medstress.metrics.attempt_records import entries, pick_attempt
 from medstress.metrics.counts import is_refused
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.shares import rate
 
 LEXICAL = "shared content words"
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -224,6 +224,6 @@ def rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def rate_of(observations: Sequence[tuple[str, bool]]) -> dict[str, Any]:
     """Return a share as JSON values; without a value if nothing was observed."""
-    from medstress.stats.estimates import unknown
+    from medstress.metrics.old_stats.estimates import unknown
 
     return (rate(observations) if observations else unknown("nothing to count")).as_json()

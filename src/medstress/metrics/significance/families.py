@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
 
 LEVEL = 0.05
 """A single success is called significant if p is no larger."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.stats.estimates import WILSON, Estimate, wilson_ends
+from medstress.metrics.old_stats.estimates import WILSON, Estimate, wilson_ends
 
 
 class Statistic(StrEnum):

@@ -15,7 +15,7 @@ from medstress.attacks.medfuzz.judges import picks_key
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import tries
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.stats.shares import rate
+from medstress.metrics.old_stats.shares import rate
 
 
 class Known(StrEnum):

@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible, is_flipped, is_refused
+from medstress.metrics.old_stats.monte_carlo import ControlPlan
 from medstress.metrics.significance.control_costs import cost_of
 from medstress.metrics.significance.families import (
     Adjust,
@@ -19,7 +20,6 @@ from medstress.metrics.significance.families import (
     shortfall,
 )
 from medstress.metrics.significance.hardness import Statistic
-from medstress.stats.monte_carlo import ControlPlan
 
 _HASH = "blake2b-128:"
 

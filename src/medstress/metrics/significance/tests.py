@@ -11,6 +11,7 @@ from medstress.core.items import LETTERS
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import is_refused
+from medstress.metrics.old_stats.monte_carlo import ControlPlan, PValues, p_values
 from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic, effect
 from medstress.metrics.significance.members import (
@@ -20,7 +21,6 @@ from medstress.metrics.significance.members import (
     plan_of,
     settings_key,
 )
-from medstress.stats.monte_carlo import ControlPlan, PValues, p_values
 
 FAMILY = "significance"
 GUESS = 0.5

@@ -16,6 +16,7 @@ from medstress.metrics.contrasts import (
     success_difference,
     success_gain,
 )
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm
 from medstress.papers.claims.across_victims import across_victims
 from medstress.papers.claims.record import (
@@ -44,7 +45,6 @@ from medstress.papers.exponents import (
     tuning_items,
     zoo_searches,
 )
-from medstress.stats.multiplicity import benjamini_hochberg
 
 _NEARBY: Judge = partial(inside, low=1 / NEAR, high=NEAR)
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from medstress.metrics.contrasts import Effect
+from medstress.metrics.old_stats.estimates import unknown
 from medstress.papers.arms import Arm, baseline
 from medstress.papers.claims.verdicts import MARGIN, Finding, inside
 from medstress.results.formats import decimal
-from medstress.stats.estimates import unknown
 
 ALL_VICTIMS = "all victims"
 """Victim label of a claim about several victims."""

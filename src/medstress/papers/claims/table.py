@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.contrasts import LEAST
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers.claims.record import CHECK, ClaimResult
 from medstress.papers.claims.verdicts import MARGIN, NEAR, Finding
 from medstress.papers.exponents import SHARE
@@ -14,7 +15,6 @@ from medstress.results.formats import decimal, plural
 from medstress.results.latex import latex_table
 from medstress.results.markdown import escape, markdown_table
 from medstress.results.table import Cell, Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate
 
 CLAIM_FIELDS = (
     "dataset",

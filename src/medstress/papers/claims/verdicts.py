@@ -28,8 +28,8 @@ from medstress.metrics.counts import is_eligible, units_of
 from medstress.metrics.curves.exponents import peak
 from medstress.metrics.curves.plateau import bend, plateau
 from medstress.metrics.curves.size import trend
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import (
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     ROUNDING,
     around,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medstress.figures import canvas
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers.changes import Advantage
 from medstress.results.formats import shorten
-from medstress.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

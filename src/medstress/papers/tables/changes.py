@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers.changes import Advantage, Change, rise_budget
 from medstress.papers.outputs import Printed, csv_row
 from medstress.papers.plots.advantages import label_of
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate
 
 
 def change_table(changes: Sequence[Change], notes: Sequence[str], name: str) -> Printed:

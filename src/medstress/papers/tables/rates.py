@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate
 from medstress.papers import published
 from medstress.papers.arms import METHODS, Place
 from medstress.papers.exponents import EXPONENT, LEARNING_RATE
@@ -15,7 +16,6 @@ from medstress.papers.published import Published
 from medstress.papers.rates import Rates
 from medstress.results.formats import decimal, percent
 from medstress.results.table import Cell, Column, Format, Row, Table, Value, as_row, columns
-from medstress.stats.estimates import Estimate
 
 MAIN = ("random", "near", "far")
 EMPTY = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_score, read_share
 from medstress.metrics.success import at_budget
 from medstress.papers import notes
 from medstress.papers.arms import Arm
@@ -12,7 +13,6 @@ from medstress.papers.outputs import Printed, csv_row
 from medstress.report.sentence_scores import BY_TYPE, scores_in, shown_scores
 from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_score, read_share
 
 CSV_FIELDS = (
     "victim", "dataset", "attack", "type", "quantity", "budget", "value", "low", "high", "n",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.core.controls import arm_label
+from medstress.metrics.old_stats.estimates import Estimate, read_score
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
@@ -28,7 +29,6 @@ from medstress.report.sections import headline_rows
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_score
 
 FEWEST = 3
 """Values of n, random names (n = 0) among them, that make a curve."""

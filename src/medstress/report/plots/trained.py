@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.old_stats.estimates import Estimate, read_score
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
@@ -25,7 +26,6 @@ from medstress.report.plots.words import (
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, read_score
 
 MOST_MODELS = 6
 """Kinds of models that can be told apart in one row."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medstress.metrics.old_stats.estimates import read_share
 from medstress.report.charts import INK, RULE, SERIES, Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots.axes import names_down
@@ -22,7 +23,6 @@ from medstress.report.plots.words import (
 from medstress.results.formats import NONE, as_text, count, decimal, percent, shorten
 from medstress.results.names import Names
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import read_share
 
 if TYPE_CHECKING:
     from medstress.report.plots.layers import Drawn

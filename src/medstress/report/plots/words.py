@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from medstress.metrics.old_stats.estimates import Estimate, is_estimate, read_score, read_share
 from medstress.report.labels import FACTORS, Row, short_labels
 from medstress.results.formats import NONE, as_text, count, decimal, percent, undirected
 from medstress.results.names import Names
-from medstress.stats.estimates import Estimate, is_estimate, read_score, read_share
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Hits, arrange
 from medstress.metrics.curves.exponents import compare_regimes, exponent_rows, peak, sign_flip_p
 from medstress.metrics.item_means import item_mean
-from medstress.stats.estimates import wilson_ends
+from medstress.metrics.old_stats.estimates import wilson_ends
 
 Make = Callable[..., TrialRow]
 

@@ -20,8 +20,8 @@ from medstress.metrics.curves.scaling import (
     inflection,
     pair_rows,
 )
-from medstress.stats.estimates import Estimate
-from medstress.stats.resampling import RESAMPLES, item_weights, ratio
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.resampling import RESAMPLES, item_weights, ratio
 
 Make = Callable[..., TrialRow]
 

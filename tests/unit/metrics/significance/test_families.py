@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from medstress.core.outcomes import Outcome, Prediction
+from medstress.metrics.old_stats.monte_carlo import ControlPlan, is_as_hard, p_values
 from medstress.metrics.significance.control_costs import cost_of
 from medstress.metrics.significance.families import (
     Adjust,
@@ -29,7 +30,6 @@ from medstress.metrics.significance.hardness import (
     sampled,
     usable,
 )
-from medstress.stats.monte_carlo import ControlPlan, is_as_hard, p_values
 
 RIGHT = Sampled(outcome=Outcome.RIGHT)
 WRONG = Sampled(outcome=Outcome.WRONG)

@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, resample
+from medstress.metrics.old_stats.estimates import Estimate, unknown
+from medstress.metrics.old_stats.resampling import RESAMPLES, bootstrapped, resample
 
 Ratings: TypeAlias = tuple[int, ...]
 """One case: the number of each rater's category, from 0; -1 where a rater has not judged it."""

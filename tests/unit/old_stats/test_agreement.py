@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from medstress.stats.agreement import MISSING, agreement
+from medstress.metrics.old_stats.agreement import MISSING, agreement
 
 
 def rows_of(table):

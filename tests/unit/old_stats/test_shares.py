@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, f_oneway
 
 from medstress.metrics import rate, share, slice_shares, wilson
-from medstress.stats.estimates import Estimate
-from medstress.stats.shares import design_effect
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.shares import design_effect
 
 
 def test_items_that_occur_once_get_wilson_and_the_method_says_why() -> None:

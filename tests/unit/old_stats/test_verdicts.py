@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from medstress.stats.power import detectable
-from medstress.stats.verdicts import (
+from medstress.metrics.old_stats.power import detectable
+from medstress.metrics.old_stats.verdicts import (
     BETTER,
     DIFFERENT_BUT_WITHIN,
     EQUIVALENT,

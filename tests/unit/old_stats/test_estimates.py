@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from medstress.metrics import rate, wilson
-from medstress.stats.estimates import unknown
+from medstress.metrics.old_stats.estimates import unknown
 
 Z = NormalDist().inv_cdf(0.975)
 

@@ -11,10 +11,7 @@ from scipy.stats import binom
 
 from medstress.metrics.diversity import name_diversity
 from medstress.metrics.item_means import item_mean
-from medstress.metrics.sentences.correlations import correlation
-from medstress.metrics.sentences.entity_scores import measures
-from medstress.metrics.sentences.training_seeds import Measured, over_seeds
-from medstress.stats.resampling import (
+from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     item_weights,
     percentiles,
@@ -24,6 +21,9 @@ from medstress.stats.resampling import (
     resampled_ratio,
     resampled_sums,
 )
+from medstress.metrics.sentences.correlations import correlation
+from medstress.metrics.sentences.entity_scores import measures
+from medstress.metrics.sentences.training_seeds import Measured, over_seeds
 
 
 def test_every_interval_has_the_same_seed_and_2000_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from medstress.stats.estimates import Z
-from medstress.stats.paired import quantile
+from medstress.metrics.old_stats.estimates import Z
+from medstress.metrics.old_stats.paired import quantile
 
 Numbers = NDArray[np.float64]
 

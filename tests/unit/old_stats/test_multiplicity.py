@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
-from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.metrics.old_stats.multiplicity import benjamini_hochberg, holm
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,7 +13,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
 from medstress.metrics import paired_difference
-from medstress.stats.paired import mcnemar_exact, unite
+from medstress.metrics.old_stats.paired import mcnemar_exact, unite
 
 Z = norm.ppf(0.975)
 

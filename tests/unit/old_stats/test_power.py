@@ -7,8 +7,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from medstress.stats.paired import paired_difference
-from medstress.stats.power import (
+from medstress.metrics.old_stats.paired import paired_difference
+from medstress.metrics.old_stats.power import (
     detectable,
     equivalence_power,
     needed,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 
-from medstress.stats.estimates import Estimate
-from medstress.stats.paired import Difference, unite
-from medstress.stats.power import LEAST_DISCORDANCE, detectable
-from medstress.stats.shares import Unit
+from medstress.metrics.old_stats.estimates import Estimate
+from medstress.metrics.old_stats.paired import Difference, unite
+from medstress.metrics.old_stats.power import LEAST_DISCORDANCE, detectable
+from medstress.metrics.old_stats.shares import Unit
 
 BETTER = "better"
 WORSE = "worse"

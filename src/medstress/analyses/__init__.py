@@ -1,0 +1,2 @@
+"""What a run says: each capability computes a typed result from a `Run`, and the result shows
+itself."""

@@ -1,0 +1,254 @@
+"""The rows of a run: one for each attack in each place, over its seeds and seed by seed.
+
+A row is made of parts. Each part is computed from one cell by the module of its capability; the
+same functions serve rows over all seeds, rows of one seed and slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from medstress.analyses import controls, success
+from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.run import LEDGER, Cell, Run
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    label,
+    panel,
+    table,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What a row speaks of."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    attack_spec: Mapping[str, Any]
+    seeds: Sequence[int | None]
+    control_of: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """All about one attack in one place; a part is None where it has no meaning."""
+
+    cell: Cell = field(metadata=HIDDEN)
+    key: Key = field(metadata=FLAT)
+    counts: success.Counts = field(metadata=FLAT)
+    knows: success.Knowledge | None = field(metadata=FLAT)
+    success: success.Success | None = field(metadata=FLAT)
+    loss: controls.Loss | None = field(metadata=FLAT)
+    queries: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        """The label of the attack."""
+        return self.key.attack
+
+
+def row_of(run: Run, cell: Cell) -> Row:
+    """Assemble a row from its parts; the only place that does."""
+    attack = cell.attack
+    key = Key(
+        **cell.place._asdict(),
+        attack=attack.label,
+        attack_spec=attack.params,
+        seeds=cell.seeds,
+        control_of=cell.arm.control_of,
+    )
+    is_attacked = attack.judged and not attack.asks_clean_only
+    return Row(
+        cell=cell,
+        key=key,
+        counts=success.counts(cell),
+        knows=success.knowledge(cell) if attack.judged else None,
+        success=success.success(cell) if is_attacked else None,
+        loss=controls.loss(run, cell) if is_attacked else None,
+        queries=run.ledger(cell),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(Shown):
+    """All rows of a run."""
+
+    rows: Sequence[Row]
+    """Over seeds, controls too."""
+    by_seed: Sequence[Row]
+    title = "Results"
+
+    @property
+    def attacks(self) -> list[Row]:
+        """The rows of attacks; their controls are parts of them."""
+        return [row for row in self.rows if row.key.control_of is None]
+
+    def tables(self) -> Sequence[Table]:
+        """Rates, then outcomes and queries."""
+        rows = self.attacks
+        tables = []
+        rated = [row for row in rows if row.success is not None]
+        if rated:
+            fields = [*LABELS, *KNOWS, *RATES, *controls.fields(rated)]
+            tables.append(table("results", "Results", rated, fields, n_labels=len(LABELS)))
+        for name, caption, counted in (
+            ("outcomes", "How every trial ended", COUNTS),
+            ("queries", "Queries", QUERIES),
+        ):
+            tables.append(table(name, caption, rows, [*LABELS, *counted], n_labels=len(LABELS)))
+        return tables
+
+    def charts(self) -> Sequence[Chart]:
+        """What attack and controls take, and the curves over the budget."""
+        rows = [row for row in self.attacks if row.success is not None]
+        if not rows:
+            return ()
+        places = [row.cell.place for row in rows]
+        bars, curves = [], []
+        for row in rows:
+            assert row.success is not None
+            at = panel(row.cell.place, places)
+            taken = {"attack": row.success.asr, **(row.loss.control if row.loss else {})}
+            bars += [
+                Point(x=row.name, y=share, series=name.replace("_", " "), panel=at)
+                for name, share in taken.items()
+            ]
+            curves += [
+                Point(x=point.budget, y=point.estimate, series=row.name, panel=at)
+                for point in row.success.asr_at
+            ]
+        charts = [
+            Chart(
+                name="loss",
+                title="Lost under attack, and under harmless edits",
+                kind="bars",
+                x="attack",
+                y="share of right answers lost",
+                points=tuple(bars),
+            )
+        ]
+        if any(len(row.success.asr_at) > 1 for row in rows if row.success):
+            charts.append(
+                Chart(
+                    name="curves",
+                    title="Lost within a budget of queries",
+                    kind="lines",
+                    x="queries",
+                    y="share of right answers lost",
+                    points=tuple(curves),
+                    log_x=True,
+                )
+            )
+        return charts
+
+    def remarks(self) -> Sequence[Remark]:
+        """What each part has to say of a row."""
+        return [
+            remark
+            for row in self.attacks
+            for remark in (
+                *success.remarks(row.cell, row.counts, row.knows),
+                *controls.remarks(row.cell, row.loss, row.success),
+            )
+        ]
+
+
+class ResultsOfRun:
+    """All rows of a run."""
+
+    name = "results"
+
+    def compute(self, run: Run) -> Results | None:
+        """Compute every row; a row of one seed is also that seed's."""
+        if not run.cells:
+            return None
+        rows = [row_of(run, cell) for cell in run.cells]
+        by_seed: list[Row] = []
+        for row in rows:
+            alone = len(row.key.seeds) == 1
+            by_seed += [row] if alone else [row_of(run, one) for one in row.cell.by_seed()]
+        return Results(rows=rows, by_seed=by_seed)
+
+
+RESULTS = ResultsOfRun()
+
+LABELS: Sequence[Field[Row]] = (
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.key.attack)),
+    Field(column=Column(heading="Model"), read=lambda row: label(row.key.victim)),
+    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.key.dataset)),
+    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.key.group)),
+)
+KNOWS: Sequence[Field[Row]] = (
+    Field(
+        column=Column(
+            heading="Accuracy",
+            form="share",
+            tip="right before any edit, of what could be attacked",
+        ),
+        read=lambda row: row.knows.accuracy if row.knows else None,
+    ),
+    Field(
+        column=Column(heading="Chance", form="number", tip="accuracy of guessing", wide=True),
+        read=lambda row: row.knows.chance if row.knows else None,
+    ),
+    Field(
+        column=Column(
+            heading="Accuracy after",
+            form="share",
+            tip="where every lost answer counts as wrong",
+        ),
+        read=lambda row: row.knows.accuracy_after if row.knows else None,
+    ),
+)
+RATES: Sequence[Field[Row]] = (
+    Field(
+        column=Column(
+            heading="Lost (ASR)", form="share", tip="lost under attack, of what was right"
+        ),
+        read=lambda row: success.with_worst_line(row.success.asr) if row.success else None,
+    ),
+)
+
+
+def _count(heading: str, name: str) -> Field[Row]:
+    return Field(
+        column=Column(heading=heading, form="count", key=name),
+        read=lambda row: int(getattr(row.counts, name)),
+    )
+
+
+COUNTS: Sequence[Field[Row]] = tuple(
+    _count(heading, name)
+    for heading, name in (
+        ("Items", "n_items"),
+        ("Trials", "n_trials"),
+        ("Already wrong", "n_already_wrong"),
+        ("Not attackable", "n_not_attackable"),
+        ("Unreadable", "n_unreadable_at_baseline"),
+        ("Eligible", "n_eligible"),
+        ("Flipped", "n_flipped"),
+        ("Held", "n_held"),
+        ("Measured", "n_measured"),
+        ("Failed", "n_failed"),
+        ("Saw no edit", "n_never_asked"),
+    )
+)
+
+
+def _queries(name: str) -> Field[Row]:
+    column = Column(heading=name.capitalize(), form="count", key=name)
+    return Field(column=column, read=lambda row: row.queries[name])
+
+
+QUERIES: Sequence[Field[Row]] = tuple(map(_queries, LEDGER))

@@ -1,0 +1,389 @@
+"""What analyses are handed: a run, its cells, and the results of other analyses.
+
+A *cell* is the trials behind one row, as arrays. Every share is read from a cell and every paired
+difference from two; masks give seeds, slices and splits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses.people import with_words_of_people
+from medstress.core.arms import Arm, AttackRecord, Place
+from medstress.core.outcomes import Verdict
+from medstress.core.text import Edit
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate, with_worst
+from medstress.stats.shares import Mask, Units, number_units, rate
+from medstress.store.trials import Folder
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+NEVER = int(np.iinfo(np.int64).max)
+"""The query of a first success that never came."""
+LEDGER = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
+"""Names of the counts of queries, in the order of `summary --json`."""
+Metric: TypeAlias = Literal["accuracy", "accuracy_after", "asr"]
+
+
+class Analysis(Protocol[R_co]):
+    """One capability: a typed result of a run, which shows itself (`medstress.analyses.shown`)."""
+
+    name: str
+    """Key in `summary --json`, and anchor in the report."""
+
+    def compute(self, run: Run) -> R_co | None:
+        """Return the result; None where the run has nothing of the kind."""
+
+
+class Run:
+    """A run as it is read; nothing here writes, asks, or reaches a database.
+
+    Attributes:
+        folder: what its folder stores.
+        manifest: the run's manifest.
+        trials: all finished trials in the plan's order, with what people say of them.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.manifest: Mapping[str, Any] = folder.manifest
+        self.trials: Sequence[Trial] = with_words_of_people(folder)
+        self._results: dict[str, Any] = {}
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Read a run folder.
+
+        Raises:
+            StoreError: see `Folder`.
+        """
+        return cls(Folder(path))
+
+    def of(self, analysis: Analysis[R]) -> R | None:
+        """Return the result of an analysis, computed once."""
+        if analysis.name not in self._results:
+            self._results[analysis.name] = analysis.compute(self)
+        return cast("R | None", self._results[analysis.name])
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return str(self.manifest["config"]["experiment"]["name"])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned trial has ended."""
+        return bool(self.manifest["complete"])
+
+    @cached_property
+    def cells(self) -> Sequence[Cell]:
+        """A cell for each place and attack over its seeds, sorted; controls have cells too."""
+        trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
+        for trial in self.trials:
+            trials[trial.arm.place, trial.arm.attack.label].append(trial)
+        return [Cell.of(trials[key]) for key in sorted(trials)]
+
+    @cached_property
+    def attacks(self) -> Sequence[Cell]:
+        """The cells of attacks: those of no control."""
+        return [cell for cell in self.cells if not cell.arm.is_control]
+
+    @cached_property
+    def _controls(self) -> Mapping[tuple[Place, str], Sequence[Cell]]:
+        controls: dict[tuple[Place, str], list[Cell]] = defaultdict(list)
+        for cell in self.cells:
+            if cell.arm.control_of is not None:
+                controls[cell.place, cell.arm.control_of].append(cell)
+        return controls
+
+    def controls(self, cell: Cell) -> dict[str, Cell]:
+        """Return the control arms of an attack by name, on the seeds of its cell."""
+        own = self._controls.get((cell.place, cell.attack.label), ())
+        return {control.attack.name: control.on_seeds(cell.seeds) for control in own}
+
+    @cached_property
+    def clean(self) -> Mapping[Place, Mapping[str, Trial]]:
+        """Place -> id of an item -> a trial whose clean answer is known: arms share that answer."""
+        clean: dict[Place, dict[str, Trial]] = defaultdict(dict)
+        for trial in self.trials:
+            if trial.before is not None:
+                clean[trial.arm.place].setdefault(trial.item.id, trial)
+        return clean
+
+    def names(self, trial: Trial) -> frozenset[str]:
+        """Return the names that a trial's queries put in, case-folded; read when first wanted."""
+        drawn = self.folder.names.get(trial.number, frozenset())
+        first = None if trial.first is None else trial.first.name
+        return drawn if first is None else drawn | {first}
+
+    def edits(self, trial: Trial) -> Sequence[tuple[int, tuple[Edit, ...]]]:
+        """Return (query, edits) of a trial's perturbed queries; read when first wanted."""
+        return self.folder.edits.get(trial.number, ())
+
+    def ledger(self, cell: Cell) -> dict[str, int]:
+        """Return the queries of a cell under the names of `LEDGER`; asked = paid + cached + failed.
+
+        The first four are sums over its trials.
+        """
+        counts = dict.fromkeys(LEDGER, 0)
+        for trial in cell.trials:
+            for name in LEDGER[:4]:
+                counts[name] += getattr(trial.queries, name)
+        for seed in cell.seeds:
+            key = (*cell.place, cell.attack.label, seed)
+            for name, n in self.folder.other_counts.get(key, {}).items():
+                counts[name] += n
+        return counts
+
+
+class Reading(NamedTuple):
+    """What a share counts, trial by trial, as read and at its worst; every part of shape (n,)."""
+
+    counts: Mask
+    """Counts in the share."""
+    hit: Mask
+    may_count: Mask
+    """Counts, or would with other answers."""
+    least: Mask
+    """Is a hit whatever the open answers were."""
+    most: Mask
+    """Is a hit, or might be."""
+
+    def only(self, kept: Mask) -> Reading:
+        """Return the reading of some trials alone."""
+        return self._replace(counts=self.counts & kept, may_count=self.may_count & kept)
+
+
+class Cell:
+    """The trials behind one row: of one attack in one place, some seeds, all items or a slice.
+
+    Attributes:
+        trials: in the plan's order.
+        units: numbers of document, item and part of each trial, shape (3, n).
+        arm: that of the first trial; `place`, `attack` and `control_of` hold for all.
+        eligible: right on the clean item, so attacked, shape (n,), as all masks.
+        answered: the clean item was asked and answered.
+        open_clean: the clean answer is unreadable or missing.
+        lacks: an answer under attack is unreadable or missing.
+        unread: the first success is an unreadable answer.
+        first: query of the first success, `NEVER` without one.
+    """
+
+    __slots__ = (
+        "answered",
+        "arm",
+        "eligible",
+        "first",
+        "lacks",
+        "open_clean",
+        "seeds",
+        "trials",
+        "units",
+        "unread",
+    )
+    _MASKS = ("eligible", "answered", "open_clean", "lacks", "unread")
+
+    def __init__(self, trials: Sequence[Trial], units: Units, columns: Mapping[str, Any]) -> None:
+        self.trials = tuple(trials)
+        self.units = units
+        self.arm: Arm = trials[0].arm
+        self.seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
+        self.eligible: Mask = columns["eligible"]
+        self.answered: Mask = columns["answered"]
+        self.open_clean: Mask = columns["open_clean"]
+        self.lacks: Mask = columns["lacks"]
+        self.unread: Mask = columns["unread"]
+        self.first: NDArray[np.int64] = columns["first"]
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Cell:
+        """Return the cell of trials of one attack in one place; there must be one."""
+        marks = [
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.lacks_answers, _is_unread(t))
+            for t in trials
+        ]
+        masks = np.array(marks, dtype=bool).reshape(-1, len(cls._MASKS)).T
+        first = [NEVER if t.first is None else t.first.query for t in trials]
+        columns = {**dict(zip(cls._MASKS, masks, strict=True)), "first": np.array(first)}
+        return cls(trials, number_units([t.path for t in trials]), columns)
+
+    @property
+    def place(self) -> Place:
+        """Where the attack was tried."""
+        return self.arm.place
+
+    @property
+    def attack(self) -> AttackRecord:
+        """The attack."""
+        return self.arm.attack
+
+    @property
+    def budget(self) -> int:
+        """The most queries an item; of an attack without a budget, the most that a trial asked."""
+        return max(self.attack.budget, *(t.queries.asked for t in self.trials))
+
+    def where(self, kept: Mask) -> Cell | None:
+        """Return the cell with some of its trials; None if there is none."""
+        trials = [trial for trial, keep in zip(self.trials, kept, strict=True) if keep]
+        if not trials:
+            return None
+        columns = {name: getattr(self, name)[kept] for name in (*self._MASKS, "first")}
+        return Cell(trials, self.units[:, kept], columns)
+
+    def on_seeds(self, seeds: Iterable[int | None]) -> Cell:
+        """Return the cell on some seeds.
+
+        An attack without random numbers (seed None) stands for every seed, and every seed beside
+        it. A cell that has none of the seeds is returned whole.
+        """
+        wanted = set(seeds)
+        if None in wanted or set(self.seeds) <= wanted | {None}:
+            return self
+        kept = np.array([t.arm.seed in wanted or t.arm.seed is None for t in self.trials])
+        return self.where(kept) or self
+
+    def by_seed(self) -> Iterator[Cell]:
+        """Yield the cell of each seed."""
+        for seed in self.seeds:
+            cell = self.where(np.array([t.arm.seed == seed for t in self.trials], dtype=bool))
+            assert cell is not None
+            yield cell
+
+    def flipped(self, budget: int) -> Mask:
+        """Return which trials are flipped within a budget."""
+        return np.asarray(self.eligible & (self.first <= budget))
+
+    def surely(self, budget: int) -> Mask:
+        """Return which trials are flipped within a budget by an answer that could be read."""
+        return np.asarray(self.flipped(budget) & ~self.unread)
+
+    def maybe(self, budget: int) -> Mask:
+        """Return which trials may be flipped within a budget: flipped, or an answer is open."""
+        return np.asarray(~self.eligible | self.flipped(budget) | self.lacks)
+
+    def read(self, metric: Metric, budget: int | None = None) -> Reading:
+        """Return what a share counts.
+
+        Args:
+            metric: `accuracy` on clean items, `accuracy_after` the attack, or `asr`.
+            budget: perturbed queries; default: the attack's.
+        """
+        b = self.budget if budget is None else budget
+        right, may_be_answered = self.eligible, self.answered | self.open_clean
+        if metric == "accuracy":
+            return Reading(self.answered, right, may_be_answered, right, right | self.open_clean)
+        if metric == "accuracy_after":
+            kept = right & ~self.flipped(b)
+            most = self.open_clean | (right & ~self.surely(b))
+            return Reading(self.answered, kept, may_be_answered, right & ~self.maybe(b), most)
+        may_be_right = right | self.open_clean
+        return Reading(right, self.flipped(b), may_be_right, self.surely(b), self.maybe(b))
+
+    def share(self, reading: Reading) -> Estimate:
+        """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
+        estimate = rate(reading.hit[reading.counts], self.units[:, reading.counts])
+        if not (self.lacks.any() or self.open_clean.any() or self.unread.any()):
+            return estimate
+        may = reading.may_count
+        least, most = (rate(hits[may], self.units[:, may]) for hits in reading[3:])
+        return with_worst(estimate, least, most)
+
+    def mask(self, holds: Callable[[Trial], bool]) -> Mask:
+        """Return which trials something holds of."""
+        return np.array([holds(trial) for trial in self.trials], dtype=bool)
+
+    def count(self, *verdicts: Verdict) -> int:
+        """Count the trials that ended in some ways."""
+        return sum(trial.verdict in verdicts for trial in self.trials)
+
+    def items(self, kept: Mask | None = None) -> int:
+        """Count the items, of all trials or of some."""
+        kept_all = np.ones(len(self.trials), dtype=bool) if kept is None else kept
+        return len(np.unique(self.units[1][kept_all]))
+
+    def one_per_item(self) -> Cell:
+        """Return the cell with one trial an item: clean answers are shared.
+
+        One whose clean item was answered if there is one, then the smallest seed and repeat.
+        """
+        order = sorted(
+            range(len(self.trials)),
+            key=lambda i: (
+                not self.answered[i],
+                self.trials[i].arm.seed or 0,
+                self.trials[i].repeat,
+            ),
+        )
+        kept = np.zeros(len(self.trials), dtype=bool)
+        seen: set[int] = set()
+        for i in order:
+            item = int(self.units[1][i])
+            kept[i] = item not in seen
+            seen.add(item)
+        cell = self.where(kept)
+        assert cell is not None
+        return cell
+
+
+def _is_unread(trial: Trial) -> bool:
+    first = trial.first
+    has_options = bool(getattr(trial.item, "letters", ""))
+    return (
+        has_options
+        and first is not None
+        and first.answer.answer is None
+        and trial.queries.unreadable > 0
+    )
+
+
+class Pairs:
+    """Trials of two cells on the same item, part, repeat and seed.
+
+    Attributes:
+        first: places in the first cell, shape (n,).
+        second: places in the second cell.
+        units: of the pairs, shape (3, n).
+    """
+
+    __slots__ = ("first", "second", "units")
+
+    def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64], units: Units) -> None:
+        self.first, self.second, self.units = first, second, units
+
+    def where(self, kept: Mask) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.first[kept], self.second[kept], self.units[:, kept])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def pair(
+    first: Cell, second: Cell, key: Callable[[Trial], Any] = lambda trial: trial.pairing
+) -> Pairs:
+    """Pair trials of two cells; one without random numbers stands for every seed of the other.
+
+    Args:
+        first: a cell, whose units the pairs have.
+        second: the other.
+        key: what both trials of a pair have alike, but for the seed.
+    """
+    places: dict[Any, list[tuple[int | None, int]]] = defaultdict(list)
+    for j, trial in enumerate(second.trials):
+        places[key(trial)].append((trial.arm.seed, j))
+    both = [
+        (i, j)
+        for i, trial in enumerate(first.trials)
+        for seed, j in places.get(key(trial), ())
+        if trial.arm.seed == seed or None in (trial.arm.seed, seed)
+    ]
+    ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T
+    return Pairs(ours, others, first.units[:, ours])

@@ -1,0 +1,205 @@
+"""What results hand to renderers: tables, charts and remarks, as plain data.
+
+No renderer knows a measure, and no result knows a renderer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from medstress.core.arms import Place
+from medstress.stats.estimate import Estimate
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A name as people read it, and the key that files and commands use."""
+
+    words: str
+    key: str
+
+
+def label(key: str) -> Label:
+    """Return a label from a key: underscores become spaces."""
+    return Label(words=key.replace("_", " "), key=key)
+
+
+Value: TypeAlias = Estimate | Label | int | float | str | None
+Form: TypeAlias = Literal["text", "count", "number", "share", "score", "percent", "p"]
+"""How the values of a column are written: a share with its counts, a score with its n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A value in a table, with remarks in smaller type."""
+
+    value: Value
+    lines: tuple[str, ...] = ()
+    mark: str = ""
+    """Stands right behind the value, such as an asterisk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    heading: str
+    form: Form = "text"
+    tip: str = ""
+    """What the column means, in a few words."""
+    key: str = ""
+    """Its name in CSV; default: the heading."""
+    wide: bool = False
+    """Left out of a terminal of 80 columns, in everything else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table for every renderer."""
+
+    name: str
+    """For anchors, files and labels."""
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    notes: tuple[str, ...] = ()
+    heads: tuple[tuple[tuple[str, int], ...], ...] = ()
+    """Lines above the headings: (text, columns that it spans)."""
+    rules: frozenset[int] = frozenset()
+    """Rows with a line above them."""
+    published: frozenset[int] = frozenset()
+    """Rows that repeat a paper's numbers."""
+    n_labels: int = 1
+    """The first columns that name a row."""
+
+    def __post_init__(self) -> None:
+        width = len(self.columns)
+        wrong_row = any(len(row) != width for row in self.rows)
+        if wrong_row or any(sum(span for _, span in head) != width for head in self.heads):
+            raise ValueError(f"table {self.name!r}: expected {width} columns in every line")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field(Generic[R]):
+    """A column, and how it is read from a row of results."""
+
+    column: Column
+    read: Callable[[R], Value | Entry]
+
+
+def table(
+    name: str,
+    caption: str,
+    rows: Iterable[R],
+    fields: Sequence[Field[R]],
+    *,
+    n_labels: int = 1,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Return the table of typed rows; columns that are empty in every row are left out."""
+    entries = [[as_entry(field.read(row)) for field in fields] for row in rows]
+    kept = [
+        i
+        for i, _ in enumerate(fields)
+        if not entries or any(row[i].value is not None for row in entries)
+    ]
+    return Table(
+        name=name,
+        caption=caption,
+        columns=tuple(fields[i].column for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in entries),
+        notes=tuple(notes),
+        n_labels=sum(i < n_labels for i in kept),
+    )
+
+
+def as_entry(value: Value | Entry) -> Entry:
+    """Return a value as an entry of a table."""
+    return value if isinstance(value, Entry) else Entry(value=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One mark of a chart."""
+
+    x: float | str
+    y: Estimate | float
+    series: str = ""
+    """What has a colour: a model wherever there is one."""
+    panel: str = ""
+    """What has a picture of its own, under this heading."""
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture: marks with intervals."""
+
+    name: str
+    title: str
+    kind: Literal["bars", "lines", "dots", "heat", "words"]
+    """`words` colours texts by a value: x is the place, series the word."""
+    x: str
+    """Title of the axis."""
+    y: str
+    points: tuple[Point, ...]
+    log_x: bool = False
+    unit: bool = True
+    """Whether the axis of values ends at 0 and 1."""
+    by_model: bool = False
+    """Whether the series are models, each with its colour everywhere."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A sentence that a reader needs, and the rule that chose it."""
+
+    rule: str
+    sentence: str
+    where: tuple[str, ...] = ()
+    """Data set, group, model and attack, as far as it speaks of one."""
+    level: Literal["note", "warning"] = "warning"
+
+
+class Shown:
+    """What a result can show; the base of every result."""
+
+    title: str = ""
+    """Heading of its section."""
+
+    def tables(self) -> Sequence[Table]:
+        """Tables; the terminal prints the first."""
+        return ()
+
+    def charts(self) -> Sequence[Chart]:
+        """Pictures for the page."""
+        return ()
+
+    def remarks(self) -> Sequence[Remark]:
+        """Sentences and warnings."""
+        return ()
+
+
+def where(place: Place, attack: str) -> tuple[str, ...]:
+    """Return what a remark speaks of."""
+    return (*place, attack)
+
+
+def panel(place: Place, places: Iterable[Place]) -> str:
+    """Return the heading of a panel: the model, and what else differs among places.
+
+    >>> panel(Place("q", "drugs", "m"), [Place("q", "drugs", "m"), Place("q", "diseases", "m")])
+    'm, drugs'
+    """
+    known = list(places)
+    parts = [place.victim]
+    if len({p.dataset for p in known}) > 1:
+        parts.append(place.dataset)
+    if len({p.group for p in known}) > 1:
+        parts.append(place.group)
+    return ", ".join(part.replace("_", " ") for part in parts)

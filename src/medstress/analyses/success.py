@@ -1,0 +1,309 @@
+"""How often an attack succeeds, how soon, and what the model knew before.
+
+References:
+    Xian et al., "Assessing biomedical knowledge robustness in large language models by
+    query-efficient sampling attacks", TMLR 2025, Table 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import exp, lgamma, log, log1p
+from statistics import fmean, median
+
+import numpy as np
+
+from medstress.analyses.as_json import FLAT
+from medstress.analyses.run import NEVER, Cell
+from medstress.analyses.shown import Entry, Remark, where
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate, unknown, wilson_ends
+from medstress.stats.resampling import mean_over
+
+EVERY_BUDGET = 1_000
+"""Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
+UNSEEN = 0.1
+"""Share of the eligible trials without an edit above which nothing is judged by an attack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Trials by how they ended.
+
+    n_trials = n_already_wrong + n_not_attackable + n_unreadable_at_baseline
+    + n_failed_at_baseline + n_eligible, and
+    n_eligible = n_flipped + n_held + n_measured + n_cut_short + n_failed.
+    """
+
+    n_items: int
+    n_trials: int
+    n_already_wrong: int
+    n_not_attackable: int
+    n_unreadable_at_baseline: int
+    n_failed_at_baseline: int
+    n_eligible: int
+    n_flipped: int
+    n_held: int
+    n_measured: int
+    n_cut_short: int
+    n_failed: int
+    n_unreadable_answers: int
+    n_unreadable_under_attack: int
+    """Eligible trials none of whose answers under attack could be read."""
+    n_never_asked: int
+    """Eligible trials that showed the model no edit."""
+    n_unchanged: int
+    n_ties: int
+    n_rejected: int
+    """Attempts that gates or repeats took away."""
+
+    @property
+    def share_unseen(self) -> float:
+        """Share of the eligible trials that showed the model no edit."""
+        return self.n_never_asked / self.n_eligible if self.n_eligible else 0.0
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether too many eligible trials showed no edit to judge anything by the attack."""
+        return self.share_unseen > UNSEEN
+
+
+def counts(cell: Cell) -> Counts:
+    """Count the trials of a cell."""
+    lost = Counter(trial.verdict for trial in cell.trials if not trial.is_asked_clean)
+    queries = [trial.queries for trial in cell.trials]
+    return Counts(
+        n_items=cell.items(),
+        n_trials=len(cell.trials),
+        n_already_wrong=cell.count(Verdict.ALREADY_WRONG),
+        n_not_attackable=cell.count(Verdict.NOT_ATTACKABLE),
+        n_unreadable_at_baseline=cell.count(Verdict.UNREADABLE),
+        n_failed_at_baseline=lost.total(),
+        n_eligible=int(cell.eligible.sum()),
+        n_flipped=cell.count(Verdict.FLIPPED),
+        n_held=cell.count(Verdict.HELD),
+        n_measured=cell.count(Verdict.MEASURED),
+        n_cut_short=cell.count(Verdict.CUT_SHORT) - lost[Verdict.CUT_SHORT],
+        n_failed=cell.count(Verdict.FAILED) - lost[Verdict.FAILED],
+        n_unreadable_answers=sum(q.unreadable for q in queries),
+        n_unreadable_under_attack=sum(trial.is_mute for trial in cell.trials),
+        n_never_asked=sum(trial.saw_no_edit for trial in cell.trials),
+        n_unchanged=sum(q.unchanged for q in queries),
+        n_ties=sum(q.ties for q in queries),
+        n_rejected=sum(q.rejected for q in queries),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboveChance:
+    """Exact one-sided test of "no better than guessing", each item once, failed answers wrong."""
+
+    p: float | None
+    method: str = (
+        "exact binomial test against chance, greater; each item once, failed answers as wrong"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What the model knew before any edit, and what is left under attack."""
+
+    accuracy: Estimate
+    """Right / answered, of what could be attacked."""
+    chance: float | None
+    """max(mean of 1/options, share of the commonest key); None where answers are no choice."""
+    above_chance: AboveChance
+    accuracy_after: Estimate
+    """(eligible - flipped) / answered."""
+    letter_mass: Estimate
+    """Mean probability of all option letters together after clean prompts."""
+
+    @property
+    def is_near_chance(self) -> bool:
+        """Whether what was right cannot be told from guessing."""
+        low = self.accuracy.ends[0]
+        return self.chance is not None and low is not None and low <= self.chance
+
+    def is_too_few(self, n_items: int) -> bool:
+        """Return whether even a perfect model could not be told from guessing on so few items."""
+        if self.chance is None or not n_items:
+            return False
+        return wilson_ends(n_items, n_items)[0] <= self.chance
+
+
+def knowledge(cell: Cell) -> Knowledge:
+    """Estimate accuracy before and after, beside chance."""
+    items = cell.one_per_item()
+    asked = [trial for trial in items.trials if trial.is_answered]
+    chance = _chance(asked)
+    masses = [(i, t.before.mass) for i, t in enumerate(cell.trials) if t.before is not None]
+    known = [(i, mass) for i, mass in masses if mass is not None]
+    p = None
+    if chance is not None and any(t.verdict is not Verdict.UNREADABLE for t in asked):
+        clean = items.answered | items.open_clean
+        p = _at_least(int(items.eligible[clean].sum()), int(clean.sum()), chance)
+    return Knowledge(
+        accuracy=cell.share(cell.read("accuracy")),
+        chance=chance,
+        above_chance=AboveChance(p=p),
+        accuracy_after=cell.share(cell.read("accuracy_after")),
+        letter_mass=_mean(cell, known, "mean letter mass"),
+    )
+
+
+def _chance(asked: Sequence[Trial]) -> float | None:
+    """Return max(mean of 1/options, share of the commonest key) over items (METHODS 1.2)."""
+    letters = [getattr(trial.item, "letters", "") for trial in asked]
+    if not letters or not all(letters):
+        return None
+    keys = Counter(trial.item.key for trial in asked)
+    return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
+
+
+def _at_least(k: int, n: int, p: float) -> float:
+    """Return the probability of k or more hits in n trials of probability p."""
+    if k <= 0 or p >= 1:
+        return 1.0
+    logs = (
+        lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) + i * log(p) + (n - i) * log1p(-p)
+        for i in range(k, n + 1)
+    )
+    return min(1.0, sum(map(exp, logs)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtBudget:
+    """A share within a budget."""
+
+    budget: int
+    estimate: Estimate = field(metadata=FLAT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToSuccess:
+    """Perturbed queries up to the first success, over successes; None without any."""
+
+    median: float | None
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """How often and how soon an attack succeeds."""
+
+    asr: Estimate
+    """Flipped / eligible."""
+    asr_decided: Estimate
+    """Flipped / (flipped + held)."""
+    asr_asked: Estimate
+    """Flipped / eligible that saw an edit."""
+    asr_at: Sequence[AtBudget]
+    queries_to_success: ToSuccess
+    key_probability_change: Estimate
+    """Mean change of P(right answer) to the first success, else to the last answer."""
+
+
+def success(cell: Cell) -> Success:
+    """Estimate ASR(B) = flipped within B / eligible, for the budget and every smaller one."""
+    reading = cell.read("asr")
+    decided = cell.mask(lambda t: t.verdict in (Verdict.FLIPPED, Verdict.HELD))
+    saw_edit = ~cell.mask(lambda t: t.saw_no_edit)
+    queries = [trial.first.query for trial in cell.trials if trial.first is not None]
+    changes = list(_probability_changes(cell))
+    return Success(
+        asr=cell.share(reading),
+        asr_decided=cell.share(reading.only(decided)),
+        asr_asked=cell.share(reading.only(saw_edit)),
+        asr_at=at_budgets(cell),
+        queries_to_success=ToSuccess(
+            median=float(median(queries)) if queries else None,
+            mean=fmean(queries) if queries else None,
+        ),
+        key_probability_change=_mean(cell, changes, "attacked answers"),
+    )
+
+
+def at_budgets(cell: Cell) -> list[AtBudget]:
+    """Read ASR at every smaller budget off one run: queries do not depend on the budget."""
+    last = cell.budget
+    steps = {int(b) for b in cell.first[cell.eligible] if b != NEVER}
+    every = range(1, last + 1)
+    shown = every if last <= EVERY_BUDGET else sorted({1, last, *(b for b in steps if b <= last)})
+    points: list[AtBudget] = []
+    for b in shown:
+        if points and b not in steps:
+            points.append(AtBudget(budget=b, estimate=points[-1].estimate))
+        else:
+            points.append(AtBudget(budget=b, estimate=cell.share(cell.read("asr", b))))
+    return points
+
+
+def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
+    """Yield place and change of P(key): to the first success, else to the last answer."""
+    for i, trial in enumerate(cell.trials):
+        after = trial.last if trial.first is None else trial.first.answer
+        letters = getattr(trial.item, "letters", "")
+        if not (trial.is_eligible and letters and trial.before and after):
+            continue
+        if trial.before.scores is not None and after.scores is not None:
+            at = letters.index(trial.item.key)
+            yield i, exp(after.scores[at]) - exp(trial.before.scores[at])
+
+
+def _mean(cell: Cell, values: Sequence[tuple[int, float]], what: str) -> Estimate:
+    """Estimate a mean over trials, documents drawn whole."""
+    if not values:
+        return unknown(f"no {what}")
+    places = [i for i, _ in values]
+    return mean_over(np.array([v for _, v in values]), cell.units[0][places], what)
+
+
+def with_worst_line(estimate: Estimate) -> Entry:
+    """Return a table's entry that says the worst ends where answers are open."""
+    if estimate.worst is None or None in estimate.worst:
+        return Entry(value=estimate)
+    low, high = (f"{end or 0:.3f}".replace("0.", ".", 1) for end in estimate.worst)
+    return Entry(value=estimate, lines=(f"at worst [{low}, {high}]",))
+
+
+def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
+    """Say what a reader of the rates has to know."""
+    at, victim, attack = where(cell.place, cell.attack.label), cell.place.victim, cell.attack.label
+    if known is not None and known.is_near_chance:
+        yield Remark(
+            rule="near_chance",
+            where=at,
+            sentence=f"{victim} is not above chance on {cell.place.dataset}: what it loses cannot "
+            "be told from guessing.",
+        )
+    if failed := n.n_failed + n.n_failed_at_baseline:
+        yield Remark(
+            rule="failed",
+            where=at,
+            sentence=f"{attack}: {failed:,} of {n.n_trials:,} trials failed; run again with "
+            "--retry-failed.",
+        )
+    if n.n_unreadable_under_attack:
+        yield Remark(
+            rule="unreadable_under_attack",
+            where=at,
+            sentence=f"{attack}: in {n.n_unreadable_under_attack:,} of {n.n_eligible:,} trials no "
+            "answer under attack could be read, so they may be lost.",
+        )
+    if n.is_unseen:
+        yield Remark(
+            rule="saw_no_edit",
+            where=at,
+            sentence=f"{attack}: in {n.n_never_asked:,} of {n.n_eligible:,} trials the model saw "
+            "no edit, so nothing is judged by it.",
+        )
+    if n.n_trials and n.n_ties >= n.n_trials - n.n_not_attackable > 0:
+        yield Remark(
+            rule="ties",
+            where=at,
+            sentence=f"{victim} gives its best score to several options in nearly every answer; a "
+            "hash of question and letter decides then.",
+        )

@@ -1,0 +1,66 @@
+"""An arm, and what readers of a run need to know of its attack: data, without the code that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """Where an attack was tried; labels as in the experiment."""
+
+    dataset: str
+    group: str
+    victim: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackRecord:
+    """What a run stores of an attack, so that reading it loads no attack and no plug-in."""
+
+    label: str
+    """What figures and tables call it; a control's is `attack / control`."""
+    name: str
+    """The name that it is registered under."""
+    budget: int = 1
+    """Perturbed queries an item; for a perturbed copy 1."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """All parameters, as `spec` gives them."""
+    goal: str = "untargeted"
+    """`untargeted`, `replaced`, or an option letter."""
+    draws_names: bool = False
+    """Whether edits put in names of a vocabulary."""
+    whole_copy: bool = False
+    """Whether it makes one perturbed copy of each item, asked once."""
+    judged: bool = True
+    """Whether an answer can be a success; False where scores are only measured."""
+    attempts: int | None = None
+    """Attempts an item, for attacks that count them."""
+
+    @property
+    def asks_clean_only(self) -> bool:
+        """Whether it attacks nothing (`--attack none`)."""
+        return self.name == "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arm:
+    """One attack with one seed, in one place."""
+
+    place: Place
+    attack: AttackRecord
+    seed: int | None
+    """None for an attack without random numbers, which runs once."""
+    control_of: str | None = None
+    """The label of the attack that this arm controls."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the arm stands beside an attack."""
+        return self.control_of is not None
+
+    @property
+    def control(self) -> str | None:
+        """The name of the control, such as `no_op`; None for an attack."""
+        return self.attack.name if self.is_control else None

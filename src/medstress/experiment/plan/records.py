@@ -1,0 +1,35 @@
+"""What a run stores of its attacks, so that readers load none of them (`AttackRecord`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.experiment.plan.parts import AttackPart
+from medstress.experiment.plan.plan import Prepared
+
+
+def attack_records(prepared: Prepared) -> dict[str, dict[str, Any]]:
+    """Return for each attack, by label, the fields of its record beside the parameters."""
+    return {part.label: _record(part, prepared) for part in prepared.attacks}
+
+
+def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
+    traits, spec = part.attack.traits, part.attack.spec()
+    judged = prepared.kind.is_judged or spec.get("max_change") is not None
+    return {
+        "draws_names": traits.needs_entities,
+        "whole_copy": traits.is_static,
+        "judged": judged,
+        "control_of": _control_of(part.label, spec, prepared),
+    }
+
+
+def _control_of(label: str, spec: dict[str, Any], prepared: Prepared) -> str | None:
+    """Return the label of the attack that an arm controls; None for an attack."""
+    if "control_of" in spec:
+        return label.removesuffix(f" / {spec['name']}")
+    if spec["name"] != NonEntityNoise.name:
+        return None
+    controlled = (p.label for p in prepared.attacks if is_control_of(spec, p.attack.spec()))
+    return next(controlled, None)

@@ -1,0 +1,1 @@
+"""Numbers in, estimates out: intervals, resampling, tests. Knows no trial."""

@@ -1,0 +1,113 @@
+"""Means of values that depend on each other within a unit, for differences that are no shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.stats.estimate import Estimate, Z, quantile, unknown
+from medstress.stats.paired import Difference
+from medstress.stats.shares import Numbers, Units, mean_size, tally
+
+
+def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
+    """Estimate a mean by its linearised variance.
+
+    The standard error is at least z / (N/K + z^2), so that an interval is never of no width; t has
+    n - 1 degrees of freedom for n units of the widest level.
+
+    Args:
+        values: in [-reach, reach], shape (n,).
+        units: shape (levels, n).
+        reach: the largest value there can be; ends are cut at it.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    n = len(values)
+    if not n:
+        return Difference(estimate=unknown("no pair"), p=None)
+    centre = float(values.mean())
+    levels = [tally(level, values - centre) for level in units]
+    errors = [
+        sqrt(len(c) / (len(c) - 1) * float((d**2).sum())) / n if len(c) > 1 else 0.0
+        for c, d in levels
+    ]
+    m, effective = min(len(c) for c, _ in levels), min(n / mean_size(c) for c, _ in levels)
+    square, degrees = float((values**2).mean()), max(m - 1, 1)
+
+    def half(level: float) -> float:
+        z = quantile(level)
+        if square == 0:
+            return z * z / (effective + z * z)
+        t = float(stdtrit(degrees, (1 + level) / 2))
+        return t * max(*errors, z / (effective + z * z))
+
+    error = max(*errors, Z / (effective + Z * Z))
+    p = 1.0 if square == 0 else 2 * float(stdtr(degrees, -abs(centre) / error))
+    (low, high), narrow = (
+        (max(centre - half(level), -reach), min(centre + half(level), reach))
+        for level in (0.95, 0.9)
+    )
+    method = f"t interval 95 % of the linearised mean, {n} values of {m} items (documents)"
+    return Difference(
+        estimate=Estimate(value=centre, n=n, low=low, high=high, method=method),
+        p=p,
+        interval90=narrow,
+    )
+
+
+def mean_of_names(
+    values: Numbers, items: NDArray[np.int64], names: Sequence[frozenset[str]], n_names: int
+) -> Estimate:
+    """Estimate a mean for items and names like these.
+
+    N^2 V = n/(n-1) sum over items of (sum r)^2
+    + k/(k-1) max(0, sum over names of (sum r)^2 - sum over both of (sum r)^2)
+    with r the residuals, n items and k names.
+
+    Args:
+        values: shape (N,).
+        items: the item (document where known) of each value, shape (N,).
+        names: the names that each value rests on.
+        n_names: k, how many names the arm with fewer drew.
+
+    Returns:
+        The estimate; without an interval where the names cannot be told from the items, and
+        `method` says why.
+
+    References:
+        Cameron, Gelbach and Miller, "Robust inference with multiway clustering", JBES 2011.
+    """
+    from scipy.sparse import csr_array
+    from scipy.special import stdtrit
+
+    numbers = np.unique(items, return_inverse=True)[1]
+    n, k, size = int(numbers.max(initial=-1)) + 1, n_names, len(values)
+    if k < 2:
+        return unknown("fewer than two names were drawn", size)
+    if n < 2:
+        return unknown("fewer than two items have pairs", size)
+    columns = {name: j for j, name in enumerate(sorted(frozenset().union(*names)))}
+    entries = [(i, columns[name]) for i, drawn in enumerate(names) for name in drawn]
+    at, column = zip(*entries, strict=True)
+    by_name = csr_array((np.ones(len(entries)), (at, column)), shape=(size, len(columns)))
+    by_item = csr_array((np.ones(size), (np.arange(size), numbers)), shape=(size, n))
+    centre = float(values.mean())
+    r = (values - centre)[:, None]
+    both = by_item.T @ by_name.multiply(r)
+    shared = float(((by_name.T @ r) ** 2).sum()) - float(both.multiply(both).sum())
+    variance = n / (n - 1) * float(((by_item.T @ r) ** 2).sum()) + k / (k - 1) * max(shared, 0.0)
+    if variance == 0:
+        return unknown("all pairs agree, so that an interval would have no width", size)
+    half = float(stdtrit(min(n, k) - 1, 0.975)) * sqrt(variance) / size
+    return Estimate(
+        value=centre,
+        n=size,
+        low=max(centre - half, -1.0),
+        high=min(centre + half, 1.0),
+        method=f"two-way linearised variance over {n} items (documents where known) and {k} names, "
+        "t interval 95 %",
+    )

@@ -1,0 +1,283 @@
+"""What a run folder stores, decoded: items, arms, trials, inquiries and counts."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
+
+from medstress.core.arms import Arm, AttackRecord, Place
+from medstress.core.clusters import clusters_by_dataset
+from medstress.core.errors import StoreError
+from medstress.core.evidence import Evidence, after_success
+from medstress.core.outcomes import Verdict
+from medstress.core.text import WHOLE, Edit, edits_of
+from medstress.core.trials import Answer, Queries, Success, Trial, Validity
+from medstress.core.validity import PANEL, REVIEW
+from medstress.kinds import kind_of
+from medstress.store.inquiries import StoredInquiry
+from medstress.store.odd_rows import interpreting
+from medstress.store.reader import RunReader, StoredTrial
+from medstress.store.review_store import stored_rooms
+from medstress.store.reviews import Review
+from medstress.store.run_store import FILE
+from medstress.store.spending import Spending
+
+ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
+"""Data set, group, victim, label of the attack, seed."""
+Counts: TypeAlias = Mapping[ArmKey, Mapping[str, int]]
+R = TypeVar("R")
+
+
+class Folder:
+    """What a run folder stores, read once; its exchanges only when somebody asks for them.
+
+    Nothing here knows what a number means: people's words on a success and prompts are added by
+    those who show them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read a folder.
+
+        Raises:
+            StoreError: it holds no run, is damaged, was not written by medstress, or another
+                process began to write to it meanwhile.
+        """
+        self.path = path
+        with interpreting(path / FILE), closing(RunReader(path)) as reader:
+            self.manifest: Mapping[str, Any] = reader.manifest
+            self.doubt = reader.doubt
+            """Where run or reviews do not agree with their chain, if they are read all the same."""
+            self.root = reader.root()
+            stored = reader.items()
+            self.items: dict[tuple[str, str], Any] = {
+                (dataset, item.id): item for dataset, item in stored.values()
+            }
+            self.trials: list[Trial] = _trials(reader, stored)
+            self.inquiries: list[StoredInquiry] = list(reader.inquiries())
+            self.reviews: list[Review] = reader.reviews()
+            self.rooms: list[Mapping[str, Any]] = list(stored_rooms(path).values())
+            """The samples that people were given."""
+            self.other_counts: Counts = reader.other_counts()
+            """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
+            self.role_counts: Mapping[ArmKey, Mapping[str, Mapping[str, int]]] = (
+                reader.role_counts()
+            )
+            self.spending: Sequence[Spending] = reader.spending()
+            self.totals: Mapping[str, int] = reader.totals()
+            self.n_from_cache = reader.n_from_cache()
+            self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
+            reader.check_unchanged()
+
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
+        with interpreting(self.path / FILE), closing(RunReader(self.path)) as reader:
+            answer = question(reader)
+            reader.check_unchanged()
+        return answer
+
+    @cached_property
+    def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
+        """Number of a trial -> (query, edits) of its perturbed queries, in order."""
+
+        def collect(reader: RunReader) -> dict[int, list[tuple[int, tuple[Edit, ...]]]]:
+            queries = defaultdict(list)
+            for number, query, edits in reader.attack_edits():
+                queries[number].append((query, edits_of(orjson.loads(edits))))
+            return queries
+
+        return self.read(collect)
+
+    @cached_property
+    def names(self) -> Mapping[int, frozenset[str]]:
+        """Number of a trial -> the names that its queries put in, case-folded.
+
+        Queries that delete text, as probes do, put in none.
+        """
+
+        def collect(reader: RunReader) -> dict[int, frozenset[str]]:
+            names: dict[int, set[str]] = defaultdict(set)
+            for number, _, text in reader.attack_edits():
+                edits = orjson.loads(text)
+                if all(edit[3] for edit in edits):
+                    names[number].update(edit[3].casefold() for edit in edits)
+            return {number: frozenset(drawn) for number, drawn in names.items()}
+
+        return self.read(collect)
+
+
+def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Trial]:
+    """Decode the finished trials, in the plan's order."""
+    records = reader.manifest.get("records")
+    if records is None:
+        raise StoreError(
+            f"{reader.folder} was written by a medstress that did not store its attacks' records; "
+            "run the experiment again"
+        )
+    embedder = (reader.manifest.get("similarity") or {}).get("hash")
+    clusters = clusters_by_dataset(stored.values())
+    numbers = {trial_id: number for number, (trial_id, _) in reader.trial_numbers().items()}
+    arms: dict[ArmKey, Arm] = {}
+    units: dict[tuple[int, str], Any] = {}
+    trials = []
+    for row in reader.trials():
+        key = (row.dataset, row.group, row.victim, row.attack, row.seed)
+        if key not in arms:
+            arms[key] = _arm(row, records.get(row.attack, {}))
+        whole = stored[row.item][1]
+        unit = row.result.get("unit", WHOLE)
+        if (row.item, unit) not in units:
+            units[row.item, unit] = kind_of(whole).with_unit(whole, unit)
+        cluster = clusters[row.dataset][whole.id]
+        number = numbers[row.trial_id]
+        trials.append(_trial(row, number, arms[key], units[row.item, unit], cluster, embedder))
+    return trials
+
+
+def _arm(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
+    spec = json.loads(row.spec)
+    attack = AttackRecord(
+        label=row.attack,
+        name=spec["name"],
+        budget=int(spec.get("budget") or 1),
+        params=spec,
+        goal=spec.get("goal") or "untargeted",
+        draws_names=bool(record.get("draws_names")),
+        whole_copy=bool(record.get("whole_copy")),
+        judged=bool(record.get("judged", True)),
+        attempts=spec.get("attempts"),
+    )
+    place = Place(row.dataset, row.group, row.victim)
+    return Arm(place=place, attack=attack, seed=row.seed, control_of=record.get("control_of"))
+
+
+def _trial(
+    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None
+) -> Trial:
+    result = row.result
+    queries = _queries(row)
+    verdict = Verdict(row.verdict)
+    first, pick = _successes(row, embedder) if verdict is Verdict.FLIPPED else (None, None)
+    last = result.get("last") if pick is not None else result.get("last") or result.get("after")
+    return Trial(
+        id=row.trial_id,
+        number=number,
+        arm=arm,
+        item=item,
+        cluster=cluster,
+        repeat=row.repeat,
+        verdict=verdict,
+        before=_answer(result.get("before")),
+        first=first,
+        pick=pick,
+        last=pick.answer if pick is not None else _answer(last),
+        edits=edits_of(result.get("edits", ())),
+        queries=queries,
+        at=result.get("at"),
+        corrected=result.get("corrected"),
+        answers=tuple(result.get("answers", ())),
+        supported=result.get("supported"),
+        excluded=result.get("n_excluded"),
+        records=tuple(result.get("records", ())),
+        note=result.get("note"),
+    )
+
+
+def _queries(row: StoredTrial) -> Queries:
+    """Return a trial's queries.
+
+    Raises:
+        StoreError: they contradict the ledger.
+    """
+    result = row.result
+    queries = Queries(
+        asked=result.get("n_asked", 0),
+        paid=row.n_paid,
+        cached=row.n_cached,
+        failed=row.n_failed,
+        unreadable=result.get("n_unreadable", 0),
+        cut_off=result.get("n_length") or 0,
+        unchanged=result.get("n_unchanged") or 0,
+        ties=result.get("n_ties") or 0,
+        probes=len(result.get("probes", ())),
+        rejected=_n_rejected(result.get("records", ())),
+    )
+    in_ledger = queries.paid + queries.cached + queries.failed
+    if not 0 <= queries.asked <= in_ledger:
+        raise StoreError(
+            f"trial {row.trial_id} counts {queries.asked} queries, but the ledger has {in_ledger}; "
+            "the run was damaged or changed"
+        )
+    first = result.get("first_success")
+    if first is not None and not 1 <= first <= queries.asked:
+        raise StoreError(
+            f"trial {row.trial_id} has query {first} of {queries.asked} as its first success; the "
+            "run was damaged or changed"
+        )
+    return queries
+
+
+def _n_rejected(records: Sequence[Mapping[str, Any]]) -> int:
+    """Count the attempts that were never asked: an attempt's answer names its query."""
+    made = {record["attempt"] for record in records if record.get("attempt")}
+    asked = {record["attempt"] for record in records if record.get("query")}
+    return len(made - asked)
+
+
+def _answer(stored: Sequence[Any] | None) -> Answer | None:
+    """Decode a prediction: [answer, scores, mass, text, "length" if it was cut off]."""
+    if stored is None:
+        return None
+    answer, scores, mass, text, ended = (*stored, None, None, None, None)[:5]
+    return Answer(answer, None if scores is None else tuple(scores), mass, text, ended is not None)
+
+
+def _successes(row: StoredTrial, embedder: str | None) -> tuple[Success, Success]:
+    """Return the first success and the pick: one object unless the search went on after it."""
+    result = row.result
+    similar = result.get("prompt_similarity") or (None, None)
+    pick = Success(
+        query=result.get("first_unrefuted_success") or result["first_success"],
+        edits=edits_of(result.get("edits", ())),
+        answer=_answer(result.get("after")) or Answer(None),
+        attempt=result.get("first_success_attempt"),
+        validity=_validity(
+            result.get("valid"), result.get("validity_reason"), result.get("evidence")
+        ),
+        variant=result.get("variant_class"),
+        repeats=result.get("repeats"),
+        similarity=similar[1] if similar[0] == embedder else None,
+    )
+    if "first_edits" not in result:
+        return pick, pick
+    # The search went on: because a rule refuted the first success, or for a smaller edit.
+    is_refuted = result.get("variant_class") is not None or bool(result.get("first_evidence"))
+    first = replace(
+        pick,
+        query=result["first_success"],
+        edits=edits_of(result["first_edits"]),
+        answer=_answer(result.get("first_after")) or Answer(None),
+        validity=_validity(
+            False if is_refuted else None,
+            "rule" if is_refuted else None,
+            result.get("first_evidence"),
+        ),
+        repeats=result.get("first_repeats"),
+    )
+    attempts = {record.get("query"): record["attempt"] for record in result.get("records", ())}
+    return first, replace(pick, attempt=attempts.get(pick.query, pick.attempt))
+
+
+def _validity(valid: bool | None, reason: str | None, pieces: Sequence[Any] | None) -> Validity:
+    """Return what is known without people: rules refute, and a panel is evidence alone."""
+    evidence = tuple(Evidence(kind=k, source=s, valid=v) for k, s, v in pieces or ())
+    evidence = after_success(evidence, reason, valid)
+    known = None if valid or reason in (PANEL, REVIEW) else valid
+    return Validity(known, reason, evidence)
