@@ -6,22 +6,19 @@ a - c <= loss <= a where noise never repairs a lost item and takes as many items
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell, Pairs, Run, pair
-from medstress.analyses.shown import Column, Field, Remark, label, where
+from medstress.analyses.shown import Remark, where
+from medstress.analyses.success import Success
 from medstress.stats.estimate import Ends, Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import rate
-
-if TYPE_CHECKING:
-    from medstress.analyses.results import Row
-    from medstress.analyses.success import Success
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,24 +86,6 @@ def beside(cell: Cell, control: Cell, pairs: Pairs, budget: int) -> Beside:
     low, high = estimate.ends[0], cell.share(cell.read("asr", budget)).ends[1]
     bounds: Ends = (None, None) if low is None or high is None else (max(0.0, low), high)
     return Beside(share, replace(net, estimate=estimate), bounds)
-
-
-def fields(rows: Sequence[Row]) -> list[Field[Row]]:
-    """Return a column for each control of some rows."""
-    names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
-
-    def column(name: str) -> Field[Row]:
-        return Field(
-            column=Column(
-                heading=f"Control ({label(name).words})",
-                form="share",
-                tip="lost under harmless edits, of the same questions",
-                key=f"control_{name}",
-            ),
-            read=lambda row: row.loss.control.get(name) if row.loss else None,
-        )
-
-    return [column(name) for name in names]
 
 
 def remarks(cell: Cell, loss: Loss | None, success: Success | None) -> Iterator[Remark]:

@@ -100,7 +100,7 @@ class Results(Shown):
         tables = []
         rated = [row for row in rows if row.success is not None]
         if rated:
-            fields = [*LABELS, *KNOWS, *RATES, *controls.fields(rated)]
+            fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
             tables.append(table("results", "Results", rated, fields, n_labels=len(LABELS)))
         for name, caption, counted in (
             ("outcomes", "How every trial ended", COUNTS),
@@ -252,3 +252,21 @@ def _queries(name: str) -> Field[Row]:
 
 
 QUERIES: Sequence[Field[Row]] = tuple(map(_queries, LEDGER))
+
+
+def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
+    """Return a column for each control of some rows."""
+    names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
+
+    def column(name: str) -> Field[Row]:
+        return Field(
+            column=Column(
+                heading=f"Control ({label(name).words})",
+                form="share",
+                tip="lost under harmless edits, of the same questions",
+                key=f"control_{name}",
+            ),
+            read=lambda row: row.loss.control.get(name) if row.loss else None,
+        )
+
+    return [column(name) for name in names]

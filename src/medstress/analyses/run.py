@@ -22,6 +22,9 @@ from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import Mask, Units, number_units, rate
+from medstress.store.inquiries import StoredInquiry
+from medstress.store.reviews import Review
+from medstress.store.spending import Spending
 from medstress.store.trials import Folder
 
 R = TypeVar("R")
@@ -43,6 +46,34 @@ class Analysis(Protocol[R_co]):
         """Return the result; None where the run has nothing of the kind."""
 
 
+class Stored(Protocol):
+    """What of a run folder analyses read (`medstress.store.trials.Folder`)."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    items: Mapping[tuple[str, str], Any]
+    trials: Sequence[Trial]
+    inquiries: Sequence[StoredInquiry]
+    reviews: Sequence[Review]
+    rooms: Sequence[Mapping[str, Any]]
+    other_counts: Mapping[Any, Mapping[str, int]]
+    role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]]
+    spending: Sequence[Spending]
+    totals: Mapping[str, int]
+    n_from_cache: int
+    calls_per_query: Mapping[str, float]
+    doubt: str | None
+    root: str | None
+
+    @property
+    def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
+        """Number of a trial -> (query, edits) of its perturbed queries."""
+
+    @property
+    def names(self) -> Mapping[int, frozenset[str]]:
+        """Number of a trial -> the names that its queries put in, case-folded."""
+
+
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.
 
@@ -52,7 +83,7 @@ class Run:
         trials: all finished trials in the plan's order, with what people say of them.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Stored) -> None:
         self.folder = folder
         self.manifest: Mapping[str, Any] = folder.manifest
         self.trials: Sequence[Trial] = with_words_of_people(folder)

@@ -68,6 +68,7 @@ def difference(first: Mask, second: Mask, units: Units) -> Difference:
         Tango, "Equivalence test and confidence interval for the difference in proportions for the
         paired-sample design", Statistics in Medicine 1998.
 
+    >>> import numpy as np
     >>> yes, no = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
     >>> difference(yes, no, np.arange(4)[None]).p
     0.125

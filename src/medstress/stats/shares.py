@@ -48,10 +48,8 @@ def tally(units: NDArray[np.int64], *values: NDArray[Any]) -> list[Numbers]:
     """
     counts = np.bincount(units).astype(np.float64)
     used = counts > 0
-    sums: list[Numbers] = [
-        np.bincount(units, weights=one, minlength=len(counts))[used] for one in values
-    ]
-    return [counts[used], *sums]
+    of_all = (np.bincount(units, weights=one, minlength=len(counts)) for one in values)
+    return [counts[used], *(sums[used].astype(np.float64) for sums in of_all)]
 
 
 def linearised_effect(hits: Numbers, counts: Numbers) -> float:

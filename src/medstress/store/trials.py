@@ -32,7 +32,6 @@ from medstress.store.spending import Spending
 
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
-Counts: TypeAlias = Mapping[ArmKey, Mapping[str, int]]
 R = TypeVar("R")
 
 
@@ -53,23 +52,21 @@ class Folder:
         self.path = path
         with interpreting(path / FILE), closing(RunReader(path)) as reader:
             self.manifest: Mapping[str, Any] = reader.manifest
-            self.doubt = reader.doubt
+            self.doubt: str | None = reader.doubt
             """Where run or reviews do not agree with their chain, if they are read all the same."""
-            self.root = reader.root()
+            self.root: str | None = reader.root()
             stored = reader.items()
-            self.items: dict[tuple[str, str], Any] = {
+            self.items: Mapping[tuple[str, str], Any] = {
                 (dataset, item.id): item for dataset, item in stored.values()
             }
-            self.trials: list[Trial] = _trials(reader, stored)
-            self.inquiries: list[StoredInquiry] = list(reader.inquiries())
-            self.reviews: list[Review] = reader.reviews()
-            self.rooms: list[Mapping[str, Any]] = list(stored_rooms(path).values())
+            self.trials: Sequence[Trial] = _trials(reader, stored)
+            self.inquiries: Sequence[StoredInquiry] = list(reader.inquiries())
+            self.reviews: Sequence[Review] = reader.reviews()
+            self.rooms: Sequence[Mapping[str, Any]] = list(stored_rooms(path).values())
             """The samples that people were given."""
-            self.other_counts: Counts = reader.other_counts()
+            self.other_counts: Mapping[Any, Mapping[str, int]] = reader.other_counts()
             """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
-            self.role_counts: Mapping[ArmKey, Mapping[str, Mapping[str, int]]] = (
-                reader.role_counts()
-            )
+            self.role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]] = reader.role_counts()
             self.spending: Sequence[Spending] = reader.spending()
             self.totals: Mapping[str, int] = reader.totals()
             self.n_from_cache = reader.n_from_cache()
