@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses.run import Cell
-from medstress.analyses.scores import Key, Response, Scores, Scoring
+from medstress.analyses.scores import Response, Scores, Scoring
 from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 
@@ -81,11 +82,11 @@ class Correlated:
         return np.concatenate(differences)
 
 
-class Similarities:
+class Similarities(Scoring):
     """How sentence pairs are scored."""
 
     main = "pearson"
-    words = {"pearson": "Pearson", "spearman": "Spearman"}  # noqa: RUF012
+    words: ClassVar = {"pearson": "Pearson", "spearman": "Spearman"}
     falls = NAMES
     enough = 40
     seed = 20_260_202
@@ -106,7 +107,9 @@ class Similarities:
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Correlated:
         """Arrange scores by seed and pair, of the pairs that all seeds have."""
         scored = {
-            (r.seed, r.item.id): (r, float(r.answer.scores[0])) for r in responses if r.answer.scores
+            (r.seed, r.item.id): (r, float(r.answer.scores[0]))
+            for r in responses
+            if r.answer.scores
         }
         seeds = sorted({seed for seed, _ in scored}, key=lambda s: (s is not None, s or 0))
         n_seeds = Counter(item for _, item in scored)
@@ -119,10 +122,6 @@ class Similarities:
             places=np.array([places[r.cluster] for r in one_seed], dtype=np.int64),
             n_clusters=len(clusters),
         )
-
-    def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
-        """Pairs have no types."""
-        return {}
 
     def warning(self, scores: Scores, cell: Cell) -> str | None:
         """Name a model that gives every pair the same score."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from medstress.analyses.run import Cell
-from medstress.analyses.scores import Response, Scores
+from medstress.analyses.scores import Response, Scores, Scoring
 from medstress.core.sentences import Entity, entities_of
 from medstress.stats.resampling import resampled_sums
 from medstress.stats.shares import Mask, Numbers
@@ -80,14 +80,14 @@ class Matches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging:
+class Tagging(Scoring):
     """How tagged texts are scored."""
 
     type_: str | None = None
     """The only type of entity that counts; None for all."""
 
-    main = "f1"
-    words = {  # noqa: RUF012
+    main: ClassVar = "f1"
+    words: ClassVar = {
         "precision": "Precision",
         "recall": "Recall",
         "f1": "F1",
@@ -98,13 +98,14 @@ class Tagging:
         "recall_seqeval_strict": "Seqeval strict recall",
         "f1_seqeval_strict": "Seqeval strict F1",
     }
-    falls = tuple(f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES)
-    enough = 30
-    seed = 20_260_201
-    is_signed = False
-    undefined = "there is nothing to divide by"
-    no_copy = "a search perturbs every entity apart, so there is no perturbed copy"
-    note = (
+    falls: ClassVar = tuple(
+        f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES
+    )
+    enough: ClassVar = 30
+    seed: ClassVar = 20_260_201
+    undefined: ClassVar = "there is nothing to divide by"
+    no_copy: ClassVar = "a search perturbs every entity apart, so there is no perturbed copy"
+    note: ClassVar = (
         "Strict: same tokens and same type. Relaxed: same type and a token in common. Seqeval "
         "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "
         "Drop: before minus after, paired; net of control: F1 after as much noise outside entities "

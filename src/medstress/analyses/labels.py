@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from medstress.analyses.run import Cell
-from medstress.analyses.scores import Response, Scores, Scoring
+from medstress.analyses.scores import Response, Scoring
 from medstress.stats.resampling import resampled_sums
 from medstress.stats.shares import Mask, Numbers
 
@@ -49,15 +49,14 @@ class Labelled:
         return macro_f1(first) - macro_f1(total - first)
 
 
-class Labelling:
+class Labelling(Scoring):
     """How labelled pairs are scored."""
 
     main = NAME
-    words = {NAME: "Macro F1"}  # noqa: RUF012
+    words: ClassVar = {NAME: "Macro F1"}
     falls = (NAME,)
     enough = 30
     seed = 20_260_203
-    is_signed = False
     undefined = "no pair was answered"
     no_copy = "a search asks about other edits of every pair, so there is no perturbed copy"
     note = (
@@ -76,20 +75,16 @@ class Labelling:
         places = {cluster: i for i, cluster in enumerate(clusters)}
         sums = np.zeros((len(clusters), len(labels), 3))
         for response in responses:
-            of, gold, label = sums[places[response.cluster]], response.item.label, response.answer[0]
+            of, gold, label = (
+                sums[places[response.cluster]],
+                response.item.label,
+                response.answer[0],
+            )
             of[columns[gold], 2] += 1
             if label in columns:
                 of[columns[label], 1] += 1
                 of[columns[label], 0] += label == gold
         return Labelled(sums=sums.reshape(len(clusters), -1), n_answers=len(responses))
-
-    def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
-        """Pairs have no types."""
-        return {}
-
-    def warning(self, scores: Scores, cell: Cell) -> str | None:
-        """Nothing that accuracy does not say."""
-        return None
 
 
 LABELS = Labelling()

@@ -7,10 +7,11 @@ before and after together, so that the difficulty of a document cancels in their
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import Cell, Run
@@ -88,39 +89,43 @@ class Sample(Protocol):
         """
 
 
-class Scoring(Protocol):
+class Scoring(ABC):
     """What a kind of item adds: its scores, and how responses become a sample."""
 
-    main: str
+    main: ClassVar[str]
     """The score that verdict and warnings speak of."""
-    words: Mapping[str, str]
+    words: ClassVar[Mapping[str, str]]
     """Name of a score -> what people call it, in the order of tables."""
-    falls: Sequence[str]
+    falls: ClassVar[Sequence[str]]
     """The scores whose fall is shown and tested."""
-    enough: int
-    """Clusters from which an interval is called 95 % (METHODS 1.5)."""
-    seed: int
+    enough: ClassVar[int]
+    """Clusters from which an interval is called 95 %."""
+    seed: ClassVar[int]
     """Of the swaps behind p-values."""
-    is_signed: bool
+    is_signed: ClassVar[bool] = False
     """Whether scores may be below 0."""
-    undefined: str
+    undefined: ClassVar[str]
     """Why a score may be undefined."""
-    no_copy: str
+    no_copy: ClassVar[str]
     """Why a search has no perturbed copy."""
-    note: str
+    note: ClassVar[str]
     """What a table of the scores has to say."""
 
+    @abstractmethod
     def clusters(self, responses: Sequence[Response]) -> str:
         """Return what the clusters are, for people."""
 
+    @abstractmethod
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Sample:
         """Return the sample of some responses; `clusters` gives the order of clusters."""
 
     def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
         """Return the scoring of each type of entity; empty where there are no types."""
+        return {}
 
     def warning(self, scores: Scores, cell: Cell) -> str | None:
         """Return what is wrong with a model's answers as a whole, or None."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,7 +362,9 @@ def _score(
     samples = [first.sample, second.sample] if after else [first.sample]
     names = {name for sample in samples for name in sample.names}
     no_net = "there is no control" if net is None else "the control shares no item and seed"
-    control, own = (_drawn(scoring, side, _clusters(net[0])) for side in net) if net else (None, None)
+    control, own = (
+        (_drawn(scoring, side, _clusters(net[0])) for side in net) if net else (None, None)
+    )
     rows = {}
     for name in (name for name in scoring.words if name in names):
         clean = first.score(name)
@@ -463,7 +470,10 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             marks = {row.cell.attack.name.replace("_", " "): main.after}
         points += [
             Point(
-                x=of or row.cell.attack.label, y=mark, series=name, panel=panel(row.cell.place, places)
+                x=of or row.cell.attack.label,
+                y=mark,
+                series=name,
+                panel=panel(row.cell.place, places),
             )
             for name, mark in marks.items()
             if mark.value is not None
