@@ -86,7 +86,7 @@ class Tagging(Scoring):
     type_: str | None = None
     """The only type of entity that counts; None for all."""
 
-    main: ClassVar = "f1"
+    main = "f1"
     words: ClassVar = {
         "precision": "Precision",
         "recall": "Recall",
@@ -98,14 +98,12 @@ class Tagging(Scoring):
         "recall_seqeval_strict": "Seqeval strict recall",
         "f1_seqeval_strict": "Seqeval strict F1",
     }
-    falls: ClassVar = tuple(
-        f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES
-    )
-    enough: ClassVar = 30
-    seed: ClassVar = 20_260_201
-    undefined: ClassVar = "there is nothing to divide by"
-    no_copy: ClassVar = "a search perturbs every entity apart, so there is no perturbed copy"
-    note: ClassVar = (
+    falls = tuple(f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES)
+    enough = 30
+    seed = 20_260_201
+    undefined = "there is nothing to divide by"
+    no_copy = "a search perturbs every entity apart, so there is no perturbed copy"
+    note = (
         "Strict: same tokens and same type. Relaxed: same type and a token in common. Seqeval "
         "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "
         "Drop: before minus after, paired; net of control: F1 after as much noise outside entities "

@@ -556,7 +556,7 @@ class ScoreTest(NamedTuple):
     method: str
 
 
-def tests(scores: Scores) -> Iterator[ScoreTest]:
+def score_tests(scores: Scores) -> Iterator[ScoreTest]:
     """Yield a test of every score that falls, of all entities and by type where there are several.
 
     Scores of an arm are not tested where it has no perturbed copy.
