@@ -169,13 +169,11 @@ CASES = (
     ),
     Case(
         name="half fooled, half hash",
-        run=attacked_run(
-            {"mixed": mixture(fooled, unless_wrong(breaks_at_spaces, *range(0, 80, 4)))}, 80
-        ),
+        run=attacked_run({"mixed": mixture(fooled, hashed)}, 80),
         lines=(
-            r"mixed knew 60 of 80 questions\. Near names made it lose \d+ of them \(.*\)\.",
-            r"Harmless edits alone lose 20\. Near names lose more: .*|Harmless edits .*",
-            r".*",
+            r"mixed knew \d+ of 80 questions\. Near names made it lose \d+ of them \(.*\)\.",
+            r"Harmless edits alone lose \d+\. Near names lose more: \d+ to \d+ questions of \d+\.",
+            YES,
         ),
         level="yes",
     ),
@@ -220,6 +218,22 @@ CASES = (
             r"nothing is known of the others\.",
             r"No harmless edits were tried\.",
             r"Do not rely on this: 19 of 20 questions were never attacked.*",
+        ),
+        level="no",
+    ),
+    Case(
+        name="attacker that gives up on half, and wins elsewhere",
+        run=planted_run(
+            [
+                trial(i, item=q, flipped_at=2 if i < 10 else None, asked=None if i < 10 else 0)
+                for i, q in enumerate(questions(20))
+            ]
+        ),
+        lines=(
+            r"model knew 20 of 20 questions\. Near names showed it an edit in 10 of them and made "
+            r"it lose 10; nothing is known of the others\.",
+            r"No harmless edits were tried\.",
+            r"Do not rely on this: 10 of 20 questions were never attacked.*",
         ),
         level="no",
     ),
@@ -303,9 +317,7 @@ CASES = (
     ),
     Case(
         name="run not complete",
-        run=attacked_run(
-            {"careful": fooled}, 40, harmless=None, complete=False, n_planned=160
-        ),
+        run=attacked_run({"careful": fooled}, 40, harmless=None, complete=False, n_planned=160),
         lines=(
             r"careful knew 40 of 40 questions\. .*",
             r"No harmless edits were tried\.",
@@ -317,7 +329,7 @@ CASES = (
         name="every call failed",
         run=planted_run(
             [
-                trial(i, item=q, verdict=Ended.FAILED, at="baseline", before=None, asked=0)
+                replace(trial(i, item=q, verdict=Ended.FAILED, asked=0), at="baseline")
                 for i, q in enumerate(questions(12))
             ]
         ),
@@ -388,7 +400,9 @@ def test_planted_truths(case: Case) -> None:
 
 def test_half_of_the_questions_fooled_and_half_by_spaces() -> None:
     lines = said(
-        attacked_run({"mixed": mixture(fooled, breaks_at_spaces)}, 80, draw=renamed("listed drug 1"))
+        attacked_run(
+            {"mixed": mixture(fooled, breaks_at_spaces)}, 80, draw=renamed("listed drug 1")
+        )
     ).lines
     # Near names take the fooled 40, harmless edits the other 40: neither takes more.
     assert lines[0].startswith("Harmless edits alone make mixed lose 40 ")
@@ -406,7 +420,9 @@ def test_the_interval_holds_for_the_worst_of_all(n: int) -> None:
             trials.append(trial(j, where, item=q, flipped_at=1 if hit else None))
             trials.append(trial(j, control("no_op", where), item=q))
     lines = said(planted_run(trials)).lines
-    worst = {1: "3 to 12)", 6: "2 to 14; the worst of 6 results)"}.get(n, "the worst of 24 results)")
+    worst = {1: "(2 to 12).", 6: "(2 to 14; the worst of 6 results)"}.get(
+        n, "the worst of 24 results)"
+    )
     assert worst in lines[0]
     # b = 6, c = 0: p = .031 alone, so that 24 arms have one like it by chance alone.
     assert ("may be chance" in lines[1]) == (n > 1)
@@ -445,7 +461,7 @@ def test_one_group_does_not_hide_another() -> None:
     first = said(planted_run(trials)).lines[0]
     assert first.startswith("model knew 20 of 20 questions of diseases.")
     assert "Near names made it lose 19 of them" in first
-    assert "11 of 34 of drugs" in first
+    assert "Also lost: 11 of 34 questions of drugs (near names)." in first
 
 
 def test_a_single_question_is_not_called_the_worst_result() -> None:
@@ -558,13 +574,16 @@ def test_few_documents_have_no_interval() -> None:
 
 
 def test_pairs_lose_a_correlation() -> None:
-    record = AttackRecord(label="keyboard_noise", name="keyboard_noise", whole_copy=True, judged=False)
+    record = AttackRecord(
+        label="keyboard_noise", name="keyboard_noise", whole_copy=True, judged=False
+    )
     trials = [
         trial(
             i,
             arm(record, victim="overlap", group="all"),
             item=SentencePair(id=f"p{i}", text_a=f"a {i}", text_b=f"b {i}", score=1.0),
             verdict=Ended.MEASURED,
+            asked=1,
             before=None,
             last=None,
         )
