@@ -128,7 +128,11 @@ class Results(Shown):
         rated = [row for row in rows if row.success is not None]
         if rated:
             fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
-            tables.append(table("results", "Results", rated, fields, n_labels=len(LABELS)))
+            tables.append(
+                table(
+                    "results", "Results", rated, fields, n_labels=len(LABELS), notes=(ATTACKABLE,)
+                )
+            )
         for name, caption, counted in (
             ("outcomes", "How every trial ended", COUNTS),
             ("queries", "Queries", QUERIES),
@@ -210,6 +214,7 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
+ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
 LABELS: Sequence[Field[Row]] = (
     Field(column=Column(heading="Attack"), read=lambda row: label(row.key.attack)),
     Field(column=Column(heading="Model"), read=lambda row: label(row.key.victim)),

@@ -23,9 +23,13 @@ def escape(text: str) -> str:
     >>> print(escape("a|b < c, [x](y), https://z"))
     a\|b &lt; c, \[x](y), https:\//z
     """
-    escaped = _SPECIAL.sub(lambda match: f"\\{match[0]}", one_line(text)).replace("<", "&lt;")
+    escaped = _inline(text)
     block = _BEGINS_BLOCK.match(escaped)
     return f"{block[1]}\\{escaped[block.end(1) :]}" if block else escaped
+
+
+def _inline(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", one_line(text)).replace("<", "&lt;")
 
 
 def markdown_table(table: Table) -> str:
@@ -37,9 +41,9 @@ def markdown_table(table: Table) -> str:
     rows = []
     for row in table.rows:
         cells = [parts(entry, column) for entry, column in zip(row, table.columns, strict=True)]
-        rows.append(line([escape(" ".join((text, *small))) for text, small in cells]))
+        rows.append(line([_inline(" ".join((text, *small))) for text, small in cells]))
     head = [
-        line([escape(column.heading) for column in table.columns]),
+        line([_inline(column.heading) for column in table.columns]),
         line(["---" if column.form == "text" else "---:" for column in table.columns]),
     ]
     grid = "\n".join([*head, *rows])
