@@ -348,7 +348,8 @@ def attacked(
         clean = victim(item, ())
         if clean != item.key:
             ended = Verdict.UNREADABLE if clean is None else Verdict.ALREADY_WRONG
-            yield trial(number, where, item=item, verdict=ended)
+            before = None if clean is None else _answer(item, clean, 0.7)
+            yield trial(number, where, item=item, verdict=ended, before=before)
             continue
         asked = unreadable = 0
         flipped_at = None
@@ -370,8 +371,9 @@ def attacks(n: int) -> list[AttackRecord]:
 
 
 def attacked_run(
-    victims: Mapping[str, Victim],
+    models: Mapping[str, Victim],
     n: int = 40,
+    /,
     *,
     arms: int = 1,
     seeds: Sequence[int] = (0,),
@@ -383,7 +385,7 @@ def attacked_run(
     """Return a run of models whose truth is planted, each attacked and beside its control.
 
     Args:
-        victims: models by name.
+        models: by name.
         n: questions.
         arms: attacks; those after the first put in names that fool nobody.
         seeds: of every attack.
@@ -394,7 +396,7 @@ def attacked_run(
     """
     trials: list[Trial] = []
     none = [question(n + i) for i in range(not_attackable)]
-    for name, victim in victims.items():
+    for name, victim in models.items():
         for i, record in enumerate(attacks(arms)):
             for seed in seeds:
                 at = arm(record, seed, victim=name)
