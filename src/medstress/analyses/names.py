@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from medstress.core.arms import AttackRecord
 from medstress.core.items import Question
@@ -96,7 +96,8 @@ def model_names(labels: Iterable[str]) -> dict[str, str]:
     return {label: label if n_of[name] > 1 else name for label, name in last.items()}
 
 
-class Noun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Noun:
     """What is counted."""
 
     one: str

@@ -45,23 +45,7 @@ class Performance(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Calls and tokens by payer."""
-        fields = (
-            Field[Paid](column=Column(heading="Paid to"), read=lambda paid: label(paid.payer)),
-            Field[Paid](column=Column(heading="Calls", form="count"), read=lambda paid: paid.calls),
-            Field[Paid](
-                column=Column(heading="Tokens in", form="count", key="tokens_in"),
-                read=lambda paid: paid.tokens_in,
-            ),
-            Field[Paid](
-                column=Column(heading="Tokens out", form="count", key="tokens_out"),
-                read=lambda paid: paid.tokens_out,
-            ),
-            Field[Paid](
-                column=Column(heading="US dollars", form="number", key="usd"),
-                read=lambda paid: paid.usd,
-            ),
-        )
-        return [table("spending", "Calls and tokens", self.spending, fields)]
+        return [table("spending", "Calls and tokens", self.spending, SPENDING)]
 
 
 class PerformanceOfRun:
@@ -89,6 +73,22 @@ class PerformanceOfRun:
 
 
 PERFORMANCE = PerformanceOfRun()
+SPENDING: Sequence[Field[Paid]] = (
+    Field(column=Column(heading="Paid to"), read=lambda paid: label(paid.payer)),
+    Field(column=Column(heading="Calls", form="count"), read=lambda paid: paid.calls),
+    Field(
+        column=Column(heading="Tokens in", form="count", key="tokens_in"),
+        read=lambda paid: paid.tokens_in,
+    ),
+    Field(
+        column=Column(heading="Tokens out", form="count", key="tokens_out"),
+        read=lambda paid: paid.tokens_out,
+    ),
+    Field(
+        column=Column(heading="US dollars", form="number", key="usd"),
+        read=lambda paid: paid.usd,
+    ),
+)
 
 
 def prices_of(manifest: Mapping[str, Any]) -> dict[str, Price]:

@@ -125,7 +125,8 @@ def _plain(text: str, at: int) -> tuple[int, str] | None:
 
 
 def _base(char: str) -> str:
-    base, *marks = unicodedata.normalize("NFKD", char)
+    plain = unicodedata.normalize("NFKD", char)
+    base, marks = plain[0], plain[1:]
     is_letter = base.isascii() and base.isalnum() and all(map(unicodedata.combining, marks))
     return base if is_letter else UNSET
 

@@ -62,9 +62,9 @@ class Case:
     level: str
 
 
-def flips(n: int, n_lost: int, n_harmless: int | None = 0, **at: str) -> list[Any]:
+def flips(n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs") -> list[Any]:
     """Return trials of which an attack and its control take so many."""
-    where = arm(**at)
+    where = arm(group=group)
     items = questions(n)
     trials = [
         trial(i, where, item=q, flipped_at=1 if i < n_lost else None) for i, q in enumerate(items)
