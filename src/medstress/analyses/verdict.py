@@ -310,9 +310,11 @@ def _conclude(run: Run, rows: Sequence[Row], victim: str | None = None) -> Verdi
     facts = list(facts_of(run, rows))
     if not facts:
         return _nothing(rows, victim)
-    # One question of one is the highest share there is, and says least.
-    most = max(f.n_right for f in facts)
-    worst = max((f for f in facts if 2 * f.n_right >= most), key=lambda f: f.rank)
+    # Drops of a score and shares of answers cannot be compared: a score goes first. One question of
+    # one is the highest share there is, and says least.
+    alike = [f for f in facts if f.score is not None] or facts
+    most = max(f.n_right for f in alike)
+    worst = max((f for f in alike if 2 * f.n_right >= most), key=lambda f: f.rank)
     own = [f for f in facts if f.model == worst.model and f is not worst]
     rules = [next(rule for rule in rules if rule.holds(worst)) for rules in (FIRST, SECOND)]
     first, second = (rule.text.format(**worst.words) for rule in rules)

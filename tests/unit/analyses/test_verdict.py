@@ -510,7 +510,7 @@ def tagged_run(n: int, noise: str = "swap noise", documents: bool = True) -> Run
                 entity=Entity(start=0, end=1, type="Drug"),
             ),
             cluster=f"d{i}" if documents else None,
-            verdict=Ended.FLIPPED if i % 2 else Ended.HELD,
+            flipped_at=1 if i % 2 else None,
             before=None,
             last=None,
         )
@@ -553,6 +553,56 @@ def test_a_drop_that_may_be_chance_is_called_that() -> None:
         "be chance."
     )
     assert lines[1] == "No harmless edits were tried."
+
+
+def test_a_search_stands_beside_the_score() -> None:
+    run = tagged_run(40, documents=False)
+    search = replace(NEAR, label="searched typos")
+    entities = [replace(t, arm=arm(search, victim="tagger", group="all")) for t in run.trials]
+    both = planted_run([*run.trials, *entities])
+    results = both.of(RESULTS)
+    assert results is not None
+    scores: Mapping[str, Any] = {
+        "f1": SimpleNamespace(
+            before=estimate(0.93, 0.91, 0.95, 40),
+            after=estimate(0.90, 0.88, 0.92, 40),
+            drop=estimate(0.03, 0.01, 0.05, 40),
+            net_drop=None,
+            p=0.01,
+        )
+    }
+    rows = [
+        replace(row, scores=scores) if row.cell.attack.whole_copy else row
+        for row in results.attacks
+    ]
+    first = verdict_of(both, rows).lines[0]
+    assert first == (
+        "F1 of tagger falls from .93 to .90 under swap noise (40 texts; .88 to .92). Also lost: 20 "
+        "of 40 entities (searched typos)."
+    )
+
+
+def test_the_worst_of_many_scores_may_be_chance() -> None:
+    """p = .02 and an interval above 0 are what the worst of 24 noises has by chance."""
+    trials = []
+    for i in range(24):
+        record = AttackRecord(label=f"noise {i}", name="swap_noise", whole_copy=True)
+        trials += [
+            replace(t, arm=arm(record, victim="tagger", group="all"))
+            for t in tagged_run(40, documents=False).trials
+        ]
+    scores = {
+        "f1": SimpleNamespace(
+            before=estimate(0.93, 0.91, 0.95, 40),
+            after=estimate(0.90, 0.88, 0.92, 40),
+            drop=estimate(0.03, 0.005, 0.055, 40),
+            net_drop=None,
+            p=0.02,
+        )
+    }
+    lines = with_scores(planted_run(trials), scores).lines
+    assert "the worst of 24 results); the drop may be chance." in lines[0]
+    assert ".88 to .92" not in lines[0]
 
 
 def test_few_documents_have_no_interval() -> None:
