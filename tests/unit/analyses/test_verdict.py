@@ -656,3 +656,26 @@ def test_pairs_lose_a_correlation() -> None:
         "Too few pairs to rely on this: 20.",
     ]
     assert verdict.trust.level == "too few"
+
+
+def test_random_names_of_the_type_stand_beside_harmless_edits() -> None:
+    """A control of one character understates noise that grows with the edit (METHODS 1.5)."""
+    trials = flips(40, 30, 2)
+    trials += [
+        trial(i, control("same_type", arm()), item=q, flipped_at=1 if i < 15 else None)
+        for i, q in enumerate(questions(40))
+    ]
+    assert re.fullmatch(
+        r"Harmless edits alone lose 2\. Near names lose more: \d+ to \d+ questions of 40\. Random "
+        r"names of the same type lose 15\.",
+        said(planted_run(trials)).lines[1],
+    )
+
+
+def test_without_harmless_edits_another_control_is_named() -> None:
+    trials = [
+        *attacked(fooled, questions(40)),
+        *attacked(breaks_at_spaces, questions(40), control("same_type"), respaced),
+    ]
+    lines = said(planted_run(trials)).lines
+    assert lines[0].startswith("Random names of the same type alone make model lose 40 ")
