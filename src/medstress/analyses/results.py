@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from medstress.analyses import controls, success
 from medstress.analyses.as_json import FLAT, HIDDEN
@@ -25,6 +25,7 @@ from medstress.analyses.shown import (
     panel,
     table,
 )
+from medstress.stats.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,30 @@ class Key:
     control_of: str | None
 
 
+class Scored(Protocol):
+    """A score of a whole data set before and after an attack."""
+
+    @property
+    def before(self) -> Estimate:
+        """On the clean items."""
+
+    @property
+    def after(self) -> Estimate:
+        """On the perturbed ones."""
+
+    @property
+    def drop(self) -> Estimate:
+        """Before minus after."""
+
+    @property
+    def net_drop(self) -> Estimate | None:
+        """The drop minus that of the control; None without one."""
+
+    @property
+    def p(self) -> float | None:
+        """Of the drop; None where nothing can be tested."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """All about one attack in one place; a part is None where it has no meaning."""
@@ -51,6 +76,8 @@ class Row:
     success: success.Success | None = field(metadata=FLAT)
     loss: controls.Loss | None = field(metadata=FLAT)
     queries: Mapping[str, int]
+    scores: Mapping[str, Scored] | None = field(default=None, metadata=HIDDEN)
+    """Of tagged texts and pairs, by name, the main one first."""
 
     @property
     def name(self) -> str:
@@ -101,7 +128,11 @@ class Results(Shown):
         rated = [row for row in rows if row.success is not None]
         if rated:
             fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
-            tables.append(table("results", "Results", rated, fields, n_labels=len(LABELS)))
+            tables.append(
+                table(
+                    "results", "Results", rated, fields, n_labels=len(LABELS), notes=(ATTACKABLE,)
+                )
+            )
         for name, caption, counted in (
             ("outcomes", "How every trial ended", COUNTS),
             ("queries", "Queries", QUERIES),
@@ -183,6 +214,7 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
+ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
 LABELS: Sequence[Field[Row]] = (
     Field(column=Column(heading="Attack"), read=lambda row: label(row.key.attack)),
     Field(column=Column(heading="Model"), read=lambda row: label(row.key.victim)),

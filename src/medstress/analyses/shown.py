@@ -166,6 +166,18 @@ class Remark:
     level: Literal["note", "warning"] = "warning"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One decision, as continuous integration reads it."""
+
+    name: str
+    """What was judged, in a few words."""
+    outcome: Literal["ok", "failed", "error"]
+    """`failed` if it is not good enough, `error` if it could not be judged."""
+    sentence: str
+    """What was measured."""
+
+
 class Shown:
     """What a result can show; the base of every result."""
 
@@ -182,6 +194,10 @@ class Shown:
 
     def remarks(self) -> Sequence[Remark]:
         """Sentences and warnings."""
+        return ()
+
+    def cases(self) -> Sequence[Case]:
+        """Decisions: criteria, comparisons."""
         return ()
 
 

@@ -13,7 +13,8 @@ from medstress.costs.money import Spent, money_lines
 from medstress.costs.query_sizes import CHARACTERS_PER_TOKEN, round_size
 from medstress.costs.usual import expected_trial, usual_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.spending import Price, prices_of
+from medstress.experiment.plan.spending import prices_of
+from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 
 

@@ -25,7 +25,7 @@ from medstress.kinds import kind_of
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader, StoredTrial
-from medstress.store.review_store import stored_rooms
+from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending
@@ -54,7 +54,8 @@ class Folder:
             self.manifest: Mapping[str, Any] = reader.manifest
             self.doubt: str | None = reader.doubt
             """Where run or reviews do not agree with their chain, if they are read all the same."""
-            self.root: str | None = reader.root()
+            self.root: str | None = _root(reader, path)
+            """Of the run and its reviews; None while it goes on, and where it is in doubt."""
             stored = reader.items()
             self.items: Mapping[tuple[str, str], Any] = {
                 (dataset, item.id): item for dataset, item in stored.values()
@@ -108,6 +109,13 @@ class Folder:
             return {number: frozenset(drawn) for number, drawn in names.items()}
 
         return self.read(collect)
+
+
+def _root(reader: RunReader, path: Path) -> str | None:
+    root = None if reader.doubt else reader.root()
+    if root is None:
+        return None
+    return with_reviews(root, next(reversed(reviews_digests(path)), None))
 
 
 def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Trial]:
