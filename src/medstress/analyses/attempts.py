@@ -1,7 +1,7 @@
 """MedFuzz, attempt by attempt: accuracy after k attempts, attempts that asked nothing, judges.
 
-An attempt is lost where the attacker's reply cannot be read, where a gate rejects the edit, or where
-the model's answer never came. Runs of an item weigh alike; intervals draw items.
+An attempt is lost where the attacker's reply cannot be read, where a gate rejects the edit, or
+where the model's answer never came. Runs of an item weigh alike; intervals draw items.
 
 References:
     Ness et al., "MedFuzz: Exploring the robustness of large language models in medical question
@@ -45,7 +45,7 @@ MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
 NO_ANSWER = "no answer"
 Tried: TypeAlias = tuple[Trial, Mapping[str, Any], Mapping[str, Any] | None]
-"""A trial, what the attacker did in one attempt, and the model's answer; None if it was not asked."""
+"""A trial, what the attacker did in one attempt, and the model's answer; None without one."""
 
 
 def tried(trials: Sequence[Trial]) -> Iterator[Tried]:
@@ -157,8 +157,8 @@ class AttemptsOfArm:
     attack: str
     curve: Sequence[AtAttempt]
     lost_by_reason: Mapping[str, int]
-    """Why attempts asked nothing: the gate that objected first, the reply that could not be read, or
-    no answer. made = asked + all of these."""
+    """Why attempts asked nothing: the gate that objected first, the reply that could not be read,
+    or no answer. made = asked + all of these."""
     n_made: int
     n_asked: int
     n_judged: int

@@ -2,8 +2,8 @@
 
 A judge model is asked of every inserted clause; without one, shared content words stand in.
 
-*Differs from the paper*, which looks only at changed answers and does not say how: mentions are also
-counted in attempts that the model withstood and for the sentences of the question itself.
+*Differs from the paper*, which looks only at changed answers and does not say how: mentions are
+also counted in attempts that the model withstood and for the sentences of the question itself.
 
 References:
     Ness et al., "MedFuzz", 2024, Figure 3.
@@ -46,12 +46,16 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ENDINGS = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _FUNCTION_WORDS = frozenset(
-    "about after also and any are because been before being between both but can could did does "
-    "doing down during each few for from further had has have having her here hers him his how "
-    "into its itself just more most nor not now off once only other our out over own same she "
-    "should some such than that the their them then there these they this those through too under "
-    "until very was were what when where which while who whom why will with would you your patient "
-    "patients answer option case question".split()
+    word
+    for line in (
+        "about after also and any are because been before being between both but can could did",
+        "does doing down during each few for from further had has have having her here hers him",
+        "his how into its itself just more most nor not now off once only other our out over own",
+        "same she should some such than that the their them then there these they this those",
+        "through too under until very was were what when where which while who whom why will with",
+        "would you your patient patients answer option case question",
+    )
+    for word in line.split()
 )
 
 
@@ -197,9 +201,9 @@ def mentions_of(trial: Trial, judged: Mapping[str, Any] | None) -> TrialMentions
 
     Args:
         trial: on a question.
-        judged: what judges said: `clauses`, for each reasoning one answer a clause, and `findings`,
-            one answer a sentence of the question. `votes` and `judges` are their numbers, by default
-            three votes of one judge. None if no judge was asked.
+        judged: what judges said: `clauses`, for each reasoning one answer a clause, `findings`,
+            one answer a sentence of the question, and the numbers of `votes` and `judges`. None if
+            no judge was asked.
     """
     seen = reasonings(trial)
     if not seen:

@@ -1,8 +1,8 @@
 """Whether single successes are more than chance: stored tests against neutral edits (METHODS 2.6).
 
-T is how likely the model is to give the right answer, from fresh samples. A control is as hard as the
-attack where its T is no larger. Tests with the same settings and the same goal are one family, over
-all places of the run, because p-values that are looked at together are adjusted together.
+T is how likely the model is to give the right answer, from fresh samples. A control is as hard as
+the attack where its T is no larger. Tests with the same settings and the same goal are one family,
+over all places of the run, because p-values that are looked at together are adjusted together.
 
 References:
     Ness et al., "MedFuzz", 2024, Algorithm 2.
@@ -380,8 +380,8 @@ class Significance(Shown):
                 yield Remark(
                     rule="not_testable",
                     where=at,
-                    sentence=f"{row.attack}: {len(failed):,} successes could not be tested, such as "
-                    f"that on {failed[0].trial.item.id!r}: {failed[0].note}.",
+                    sentence=f"{row.attack}: {len(failed):,} successes could not be tested, such "
+                    f"as that on {failed[0].trial.item.id!r}: {failed[0].note}.",
                 )
             if repeated := [one for one in row.items if one.n_distinct is not None]:
                 least = max(one.n_distinct or 0 for one in repeated)

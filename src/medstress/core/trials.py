@@ -39,7 +39,7 @@ class Validity(NamedTuple):
     """What else speaks for or against it, a panel of judges included."""
 
     def word_of(self, kind: str) -> bool | None:
-        """Return what people or judges (`medstress.core.evidence.KINDS`) say last; None: nothing."""
+        """Return what evidence of a kind says last, such as that of people; None: nothing."""
         words = [piece.valid for piece in self.evidence if piece.kind == kind]
         return words[-1] if words else None
 

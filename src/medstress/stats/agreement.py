@@ -107,7 +107,7 @@ def _estimate(
     of_unit: dict[Hashable, list[Ratings]] = defaultdict(list)
     for row, unit in cases:
         of_unit[unit].append(row)
-    # Units that hold the same ratings are exchangeable, so only how often each look is drawn counts.
+    # Units with the same ratings are exchangeable: only how often each look is drawn counts.
     looks, times = draw_kinds(Counter(tuple(sorted(rows)) for rows in of_unit.values()))
     kinds = sorted({row for look in looks for row in look})
     of_look = np.array([[look.count(kind) for kind in kinds] for look in looks])
