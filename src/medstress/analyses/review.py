@@ -226,10 +226,9 @@ class Review(Shown):
         if key.n_open:
             yield Remark(
                 rule="people_disagree",
-                sentence=f"Raters disagree whether the right answer is still right in "
-                f"{key.n_open:,} of {key.n_cases:,} cases: their validity is unknown until somebody "
-                "decides "
-                "(medstress review DIR --adjudicate).",
+                sentence="Raters disagree whether the right answer is still right in "
+                f"{key.n_open:,} of {key.n_cases:,} cases: their validity is unknown until "
+                "somebody decides (medstress review DIR --adjudicate).",
             )
         for rule, sentence in self.on_raters():
             yield Remark(rule=rule, sentence=sentence)
