@@ -162,7 +162,9 @@ def _trial(
     queries = _queries(row)
     verdict = Verdict(row.verdict)
     first, pick = _successes(row, embedder) if verdict is Verdict.FLIPPED else (None, None)
-    last = result.get("last") if pick is not None else result.get("last") or result.get("after")
+    # The answer about a perturbed copy is whole; the last of a search that held is rounded.
+    kept = ("after", "last") if arm.attack.whole_copy else ("last", "after")
+    last = next((result[name] for name in kept if result.get(name)), None)
     return Trial(
         id=row.trial_id,
         number=number,
