@@ -316,20 +316,22 @@ class Significance(Shown):
             ),
         )
         tests = [(row, one) for row in self.rows for one in row.items]
+        meant = (
+            "T: how likely the model is to give the right answer, from fresh samples. The paper's p "
+            "is the share of controls at least as hard; below 1/n it is no p-value."
+        )
+        caption = "Are single successes more than chance?"
         return [
+            table("significance", caption, self.families, _FAMILIES, notes=notes),
             table(
-                "significance", "Are single successes more than chance?", self.families, _FAMILIES,
-                notes=notes,
+                "tests-of-successes",
+                "Every test of a success",
+                tests,
+                _TESTS,
+                n_labels=4,
+                notes=[meant],
             ),
-            table(
-                "tests-of-successes", "Every test of a success", tests, _TESTS, n_labels=4,
-                notes=(
-                    "T: how likely the model is to give the right answer, from fresh samples. The "
-                    "paper's p is the share of controls at least as hard; below 1/n it is no "
-                    "p-value.",
-                ),
-            ),
-        ]  # fmt: skip
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """How much every tested success lowers T."""

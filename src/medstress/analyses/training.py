@@ -558,8 +558,9 @@ def _by_accuracy(
         victim: cell.answered & cell.mask(lambda t: (t.item.id, t.arm.seed, t.repeat) in shared)
         for victim, cell in cells.items()
     }
-    clusters = sorted({t.cluster for c in cells.values() for t in c.trials if t.is_answered
-                       and (t.item.id, t.arm.seed, t.repeat) in shared})  # fmt: skip
+    clusters = sorted(
+        {cells[v].trials[i].cluster for v, mask in kept.items() for i in np.flatnonzero(mask)}
+    )
     places = {cluster: i for i, cluster in enumerate(clusters)}
 
     def accuracy(victim: str, hits: Mask) -> Measured:
