@@ -472,7 +472,7 @@ def _answers(
 ) -> Answers | None:
     """Compare people with models on the same items; None if nobody answered any."""
     known = [
-        (one, trials[one.trial_id])
+        (one, trials[str(one.trial_id)])
         for one in reviews
         if ANSWER in one.answers and one.role != ADJUDICATOR and one.trial_id in trials
     ]

@@ -317,8 +317,8 @@ class Significance(Shown):
         )
         tests = [(row, one) for row in self.rows for one in row.items]
         meant = (
-            "T: how likely the model is to give the right answer, from fresh samples. The paper's p "
-            "is the share of controls at least as hard; below 1/n it is no p-value."
+            "T: how likely the model is to give the right answer, from fresh samples. The paper's "
+            "p is the share of controls at least as hard; below 1/n it is no p-value."
         )
         caption = "Are single successes more than chance?"
         return [
@@ -409,8 +409,8 @@ class SignificanceOfSuccesses:
         for one in run.folder.inquiries:
             trial = trials.get(str(one.spec.get("trial")))
             if one.purpose == PURPOSE and trial is not None:
-                key = settings_key(one.spec), trial.arm.attack.goal
-                by_family[key][trial.id] = tested(trial, one)
+                family_key = settings_key(one.spec), trial.arm.attack.goal
+                by_family[family_key][trial.id] = tested(trial, one)
         if not by_family and not refused:
             return None
         families, rows = [], []

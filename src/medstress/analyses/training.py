@@ -288,11 +288,11 @@ class TrainingOfRun:
         seeds = list(dict.fromkeys(one.seed for one in models))
         scorer = _Scorer(run)
         rows = []
-        for kind, attacks, against in _comparisons(models, kinds):
+        for name, attacks, against in _comparisons(models, kinds):
             pairs = [
-                (victims[against, seed], victims[kind, seed])
+                (victims[against, seed], victims[name, seed])
                 for seed in seeds
-                if (against, seed) in victims and (kind, seed) in victims
+                if (against, seed) in victims and (name, seed) in victims
             ]
             for place in scorer.places:
                 compared = scorer.compare(place, pairs)
@@ -301,7 +301,7 @@ class TrainingOfRun:
                     rows.append(
                         Comparison(
                             **_names(place),
-                            model=kind,
+                            model=name,
                             against=against,
                             trained_on=place[2] in attacks,
                             measure=measure,
@@ -313,10 +313,10 @@ class TrainingOfRun:
         for one in models:
             by_kind[one.model][one.victim] = None
         alone = [
-            scores
+            one_kind
             for kind, labels in by_kind.items()
             for place in scorer.places
-            if (scores := scorer.alone(place, kind, list(labels))) is not None
+            if (one_kind := scorer.alone(place, kind, list(labels))) is not None
         ]
         return Training(
             base=notes["model"],
@@ -347,8 +347,14 @@ def _comparisons(
 
 def _model_from(row: Mapping[str, Any]) -> Model:
     curve = [Epoch(**{name: point.get(name) for name in _EPOCH}) for point in row["curve"]]
-    names = ("victim", "model", "seed", "fold", "measure")
-    return Model(**{name: row.get(name) for name in names}, curve=curve)
+    return Model(
+        victim=row["victim"],
+        model=row["model"],
+        seed=row["seed"],
+        fold=row.get("fold"),
+        measure=row.get("measure"),
+        curve=curve,
+    )
 
 
 _EPOCH = ("epoch", "steps", "loss", "score", "seconds")

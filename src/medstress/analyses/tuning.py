@@ -468,9 +468,15 @@ def _resting_on(
 
 def _estimate_from(row: Mapping[str, Any]) -> Estimate:
     worst = row.get("worst")
-    names = ("value", "n", "hits", "low", "high", "method")
-    ends = None if worst is None else (worst[0], worst[1])
-    return Estimate(**{name: row.get(name) for name in names}, worst=ends)
+    return Estimate(
+        value=row["value"],
+        n=row["n"],
+        low=row["low"],
+        high=row["high"],
+        method=row["method"],
+        hits=row.get("hits"),
+        worst=None if worst is None else (worst[0], worst[1]),
+    )
 
 
 def _grid_from(row: Mapping[str, Any]) -> Grid:

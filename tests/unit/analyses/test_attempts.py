@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,9 @@ def at(victim: str = "target", **params: Any) -> Any:
     return arm(replace(FUZZ, params={**FUZZ.params, **params}), victim=victim)
 
 
-def tries(*attempts: str, clean: str = "AAA", key: str = "A") -> tuple[dict[str, Any], ...]:
+def tries(
+    *attempts: str, clean: Sequence[str | None] = "AAA", key: str = "A"
+) -> tuple[dict[str, Any], ...]:
     """Records of attempts: `held`, `lost`, `refused`, a gate's name or several with +."""
     records: list[dict[str, Any]] = [{"attempt": 0, "query": 0, "answer": key}]
     query = 0
@@ -153,7 +156,7 @@ def test_answers_that_nobody_can_read_may_be_lost() -> None:
 def test_a_judge_that_misses_the_right_answer_is_named() -> None:
     knowing, missing, mute = (
         replace(fuzzed(i, "held"), records=tries("held", clean=clean))
-        for i, clean in ((1, "AAB"), (2, "BBA"), (3, ("A", None, None)))  # type: ignore[arg-type]
+        for i, clean in ((1, "AAB"), (2, "BBA"), (3, ("A", None, None)))
     )
     shown = result([knowing, missing, mute])
     (row,) = shown.rows

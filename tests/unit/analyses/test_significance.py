@@ -169,7 +169,7 @@ def test_a_success_on_a_question_that_was_not_known_is_a_guess() -> None:
 
 def test_few_controls_can_show_nothing_and_the_price_is_named() -> None:
     trials = [fuzzed(i, lost=i == 0) for i in range(12)]
-    adaptive = {"controls": "adaptive", "max_calls": 2_000}
+    adaptive: dict[str, Any] = {"controls": "adaptive", "max_calls": 2_000}
     shown = result(trials, [stored(trials[0], NONE_AS_HARD, **adaptive)], **scope("bh", **adaptive))
     (family,) = shown.families
     assert family.smallest_p_adjusted == pytest.approx(12 / 31)

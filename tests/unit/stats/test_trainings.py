@@ -35,6 +35,9 @@ def test_without_noise_of_items_the_interval_is_students() -> None:
     found = estimated(over_seeds(constant(*values)), 1, "")
     half = student.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert found.value == pytest.approx(np.mean(values))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.value is not None
     assert found.high - found.value == pytest.approx(half, rel=0.06)
     assert found.value - found.low == pytest.approx(half, rel=0.06)
 
