@@ -288,6 +288,14 @@ class Cell:
             assert cell is not None
             yield cell
 
+    def by_attempt(self) -> Cell:
+        """Return the cell in which a success counts at its attempt: budgets are attempts there."""
+        first = [
+            NEVER if t.first is None else t.first.attempt or t.first.query for t in self.trials
+        ]
+        columns = {name: getattr(self, name) for name in self._MASKS}
+        return Cell(self.trials, self.units, {**columns, "first": np.array(first)})
+
     def flipped(self, budget: int) -> Mask:
         """Return which trials are flipped within a budget."""
         return np.asarray(self.eligible & (self.first <= budget))
