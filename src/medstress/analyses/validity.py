@@ -19,7 +19,7 @@ from medstress.analyses.shown import Remark, where
 from medstress.core.evidence import JUDGES, PEOPLE
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, PANEL, REVIEW
-from medstress.stats.estimate import Ends, Estimate, with_worst
+from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import Mask, rate
 
 LEAST_LABELS = 10
@@ -178,37 +178,38 @@ class _Labels:
             return None, why + (f"; {outside} more are of no random sample" if outside else "")
         if not self.is_census and not any(not self._refuted[i] for i in self.words):
             return None, "only successes that a rule refutes are labelled"
-        asr, settled = self._cell.read("asr"), dict.fromkeys(self.silent, False)
+        asr = self._cell.read("asr")
         middle = self._of(asr.hit, asr.counts, self.words)
-        least = self._of(asr.least, asr.may_count, {**self.words, **settled})
-        gained = asr.most & ~asr.hit
-        valid = dict.fromkeys(self.silent, True)
-        most = self._of(asr.hit, asr.may_count, {**self.words, **valid}, gained)
+        least = self._of(asr.least, asr.may_count, dict.fromkeys(self.silent, False))
+        most = self._of(asr.hit, asr.may_count, dict.fromkeys(self.silent, True), asr.most)
         return with_worst(middle, least, most), None
 
-    def _of(self, hits: Mask, counts: Mask, words: Words, gained: Mask | None = None) -> Estimate:
+    def _of(
+        self, hits: Mask, counts: Mask, settled: Words, may_be_hit: Mask | None = None
+    ) -> Estimate:
         """Estimate the rate.
 
         Args:
             hits: trials with a success.
             counts: trials that count.
-            words: what people say.
-            gained: trials that may have a valid success and show none.
+            settled: how successes without a word are taken.
+            may_be_hit: trials that have a success or may have one, which is then valid.
         """
-        more = np.zeros_like(hits) if gained is None else gained
+        words = {**settled, **self.words}
+        more = np.zeros_like(hits) if may_be_hit is None else may_be_hit & ~hits & counts
         if self.is_census:
             valid = np.zeros_like(hits)
             valid[[i for i, word in words.items() if word]] = True
             estimate = self._share((valid & hits) | more, counts)
             return replace(estimate, method=f"{estimate.method}; every success was judged")
-        parts = []
+        parts = [_product(self._share(more, counts), CERTAIN)] if more.any() else []
         for refuted in (False, True):
             there = [i for i in words if bool(self._refuted[i]) is refuted]
             if there:
                 heard = np.array([words[i] for i in there], dtype=bool)
-                v = rate(heard, self._cell.units[:, there])
                 stratum = hits & (self._refuted if refuted else ~self._refuted)
-                parts.append(_product(self._share(stratum | more * (not refuted), counts), v))
+                v = rate(heard, self._cell.units[:, there])
+                parts.append(_product(self._share(stratum, counts), v))
         values, below, above = zip(*parts, strict=True)
         return Estimate(
             value=sum(values),
@@ -218,6 +219,9 @@ class _Labels:
             method=f"ASR times the valid share of {len(self.words)} labelled successes, the ends "
             "of both 95 % intervals combined (Zou and Donner)",
         )
+
+
+CERTAIN = Estimate(value=1.0, n=0, low=1.0, high=1.0, method="taken as valid")
 
 
 def _product(share: Estimate, part: Estimate) -> tuple[float, float, float]:
@@ -265,7 +269,7 @@ def _may_be_valid(trial: Trial) -> bool:
 
 
 def _panel(cell: Cell) -> Panel | None:
-    """Count what a panel says; labels outside a random sample may be of its errors, so not these."""
+    """Count what a panel says, beside labels of the random sample: others may pick its errors."""
     words = [(t, word) for t in cell.trials if (word := _word(t, PANEL, JUDGES)) is not None]
     if not words:
         return None
