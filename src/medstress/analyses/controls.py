@@ -96,7 +96,7 @@ class Reach:
         arm, n = trial.arm, first.query
         stream = f"reach of {arm.attack.label}/{arm.place.group}/{arm.place.victim}/{trial.unit}"
         rng = rng_for(arm.seed or 0, stream, arm.place.dataset, trial.item.id, trial.repeat)
-        left = max(attempts - (first.attempt or n), 0)
+        left = max(attempts - (first.attempt or n + trial.queries.rejected), 0)
         more = min(budget - n, int(rng.binomial(left, self.asked)))
         return n - sum(query <= n for query in again) + int(rng.binomial(more, self.new))
 

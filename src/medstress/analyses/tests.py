@@ -14,7 +14,6 @@ from medstress.analyses.run import Cell, Run, contrast, pair
 from medstress.analyses.shown import Column, Field, Shown, Table, label, table
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import AttackRecord, Place
-from medstress.core.controls import arm_label
 from medstress.stats.estimate import Estimate
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
@@ -83,7 +82,7 @@ class TestsOfRun:
         """Compute every test and adjust p within each family; None without any."""
         results = run.of(RESULTS)
         rows = results.attacks if results else []
-        tests = [test for row in rows for test in _against_controls(row)]
+        tests = [test for row in rows for test in _against_controls(run, row)]
         tests += _samplers([row.cell for row in rows if row.success is not None])
         tests += [test for row in rows for test in _before_after(row, self._drops(row))]
         return Tests(rows=adjusted(tests)) if tests else None
@@ -92,9 +91,11 @@ class TestsOfRun:
 TESTS = TestsOfRun()
 
 
-def _against_controls(row: Row) -> Iterator[Test]:
-    for name, test in (row.loss.tests if row.loss else {}).items():
-        yield _test(CONTROLS, row.cell, arm_label(row.name, name), test)
+def _against_controls(run: Run, row: Row) -> Iterator[Test]:
+    tests = row.loss.tests if row.loss else {}
+    controls = run.controls(row.cell)
+    for name, test in tests.items():
+        yield _test(CONTROLS, row.cell, controls[name].attack.label, test)
 
 
 def _samplers(cells: Sequence[Cell]) -> Iterator[Test]:
