@@ -36,7 +36,7 @@ class Drop(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class PairedTest:
     """One comparison on the same items."""
 
     family: str
@@ -57,10 +57,10 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tests(Shown):
+class PairedTests(Shown):
     """All tests of a run."""
 
-    rows: Sequence[Test]
+    rows: Sequence[PairedTest]
     title = "Tests"
 
     def tables(self) -> Sequence[Table]:
@@ -69,7 +69,7 @@ class Tests(Shown):
         return [table("tests", caption, self.rows, FIELDS, n_labels=N_LABELS)]
 
 
-class TestsOfRun:
+class PairedTestsOfRun:
     """Tests of attacks against controls, against each other, and of scores before and after."""
 
     name = "tests"
@@ -78,27 +78,27 @@ class TestsOfRun:
         """Take what reads the drops of scores off a row."""
         self._drops = drops
 
-    def compute(self, run: Run) -> Tests | None:
+    def compute(self, run: Run) -> PairedTests | None:
         """Compute every test and adjust p within each family; None without any."""
         results = run.of(RESULTS)
         rows = results.attacks if results else []
         tests = [test for row in rows for test in _against_controls(run, row)]
         tests += _samplers([row.cell for row in rows if row.success is not None])
         tests += [test for row in rows for test in _before_after(row, self._drops(row))]
-        return Tests(rows=adjusted(tests)) if tests else None
+        return PairedTests(rows=adjusted(tests)) if tests else None
 
 
-TESTS = TestsOfRun()
+TESTS = PairedTestsOfRun()
 
 
-def _against_controls(run: Run, row: Row) -> Iterator[Test]:
+def _against_controls(run: Run, row: Row) -> Iterator[PairedTest]:
     tests = row.loss.tests if row.loss else {}
     controls = run.controls(row.cell)
     for name, test in tests.items():
         yield _test(CONTROLS, row.cell, controls[name].attack.label, test)
 
 
-def _samplers(cells: Sequence[Cell]) -> Iterator[Test]:
+def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
     """Compare the attacks of a place that have the same goal: others do not do the same."""
     of_place: dict[tuple[Place, str], list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -130,9 +130,9 @@ def goal_of(attack: AttackRecord) -> str:
     return ", ".join(parts)
 
 
-def _test(family: str, cell: Cell, against: str, test: Difference) -> Test:
+def _test(family: str, cell: Cell, against: str, test: Difference) -> PairedTest:
     goal = goal_of(cell.attack)
-    return Test(
+    return PairedTest(
         family=f"{family} ({goal})" if goal else family,
         **cell.place._asdict(),
         comparison=cell.attack.label,
@@ -145,9 +145,9 @@ def _test(family: str, cell: Cell, against: str, test: Difference) -> Test:
     )
 
 
-def _before_after(row: Row, drops: Iterable[Drop]) -> Iterator[Test]:
+def _before_after(row: Row, drops: Iterable[Drop]) -> Iterator[PairedTest]:
     for drop in drops:
-        yield Test(
+        yield PairedTest(
             family=f"{BEFORE_AFTER} {drop.score}".strip(),
             **row.cell.place._asdict(),
             comparison=row.name,
@@ -158,7 +158,7 @@ def _before_after(row: Row, drops: Iterable[Drop]) -> Iterator[Test]:
         )
 
 
-def adjusted(tests: Sequence[Test]) -> list[Test]:
+def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:
     """Adjust p within each family; tests without a p are no members."""
     families: dict[str, list[float]] = defaultdict(list)
     for test in tests:
@@ -176,7 +176,7 @@ def adjusted(tests: Sequence[Test]) -> list[Test]:
 
 
 N_LABELS = 5
-FIELDS: Sequence[Field[Test]] = (
+FIELDS: Sequence[Field[PairedTest]] = (
     Field(column=Column(heading="Attack"), read=lambda test: label(test.comparison)),
     Field(column=Column(heading="Against"), read=lambda test: label(test.against)),
     Field(column=Column(heading="Model"), read=lambda test: label(test.victim)),
