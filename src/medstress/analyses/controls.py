@@ -73,7 +73,7 @@ class Reach:
     asked: float
     """Share of the attempts that reached the model."""
     new: float
-    """Share of its queries that asked a variant for the first time in their trial."""
+    """Share of its queries, but for the first of each trial, that asked a new variant of theirs."""
     repeats: Mapping[int, Sequence[int]]
     """Number of a trial -> its queries that asked a variant again."""
 
@@ -109,9 +109,10 @@ def reach(run: Run, cell: Cell) -> Reach | None:
     rejected = sum(trial.queries.rejected for trial in tried)
     if not rejected and not repeats:
         return None
+    later = sum(max(trial.queries.asked - 1, 0) for trial in tried)
     return Reach(
         asked=asked / (asked + rejected),
-        new=1 - sum(map(len, repeats.values())) / asked if asked else 1.0,
+        new=1 - sum(map(len, repeats.values())) / later if later else 1.0,
         repeats=repeats,
     )
 

@@ -48,9 +48,9 @@ def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection: float, per_query:
         rng = np.random.default_rng([seed, round(100 * rejection), round(100 * per_query)])
         run = planted_run(noise(rng, 200, rejection, per_query))
         (cell,) = run.attacks
-        nets.append(of(run).asr_net["no_op"].value)
+        nets.append(of(run).asr_net["no_op"].value or 0.0)
         other = run.controls(cell)["no_op"]
-        uncut.append(beside(cell, other, pair(cell, other), BUDGET).net.estimate.value)
+        uncut.append(beside(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
     assert abs(np.mean(nets)) < 0.02
     assert np.mean(uncut) < -0.12
 
@@ -118,6 +118,8 @@ def test_a_repeated_variant_is_no_further_variant() -> None:
     left = reach(run, cell)
     assert left is not None
     assert dict(left.repeats) == {1: [3, 4, 6, 7]}
+    # Of the 7 later queries of either trial; a first one is always new.
+    assert left.new == pytest.approx(10 / 14)
     assert left.limits(cell, BUDGET).tolist() == [4, NEVER]
     assert left.limits(cell, 4).tolist() == [2, NEVER]
     assert of(run).control["no_op"].hits == 1

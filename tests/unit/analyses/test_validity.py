@@ -197,13 +197,9 @@ def test_a_panel_corrects_nothing() -> None:
 
 
 def test_a_success_at_the_last_query_leaves_nothing_to_find() -> None:
-    last = success(1, REFUTED)
-    last = replace(
-        last,
-        first=replace(last.first, query=8),
-        pick=replace(last.pick, query=8),
-        queries=last.queries._replace(asked=8),
-    )  # type: ignore[type-var]
-    assert of([last]).asr_valid_bounds == (0.0, 0.0)
+    last = trial(1, flipped_at=8)
+    assert last.pick is not None
+    refuted = replace(last.pick, validity=REFUTED)
+    assert of([replace(last, first=refuted, pick=refuted)]).asr_valid_bounds == (0.0, 0.0)
     changed = success(2, Word(False, "evidence_changed"))
     assert of([changed]).asr_valid_bounds == (0.0, 0.0)
