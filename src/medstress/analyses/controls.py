@@ -73,7 +73,7 @@ class Reach:
     asked: float
     """Share of the attempts that reached the model."""
     new: float
-    """Share of its queries, but for the first of each trial, that asked a new variant of theirs."""
+    """Share of its queries, but for the first of each trial, that asked a variant for the first time."""
     repeats: Mapping[int, Sequence[int]]
     """Number of a trial -> its queries that asked a variant again."""
 

@@ -344,17 +344,17 @@ class _Reader:
         chosen = namesakes or cells
         if len(chosen) != 1:
             return Measured(at, None, "the baseline has no such row, or several models")
-        (theirs,) = chosen
-        more = {"against": {**against, "victim": theirs.place.victim}}
-        if metric != "accuracy" and (why := _unseen(theirs)):
+        (before,) = chosen
+        more = {"against": {**against, "victim": before.place.victim}}
+        if metric != "accuracy" and (why := _unseen(before)):
             return Measured(at, None, f"of the baseline {why}", more)
-        pairs = pair(cell, theirs, key=_across_runs)
+        pairs = pair(cell, before, key=_across_runs)
         budget = criterion.get("at_budget") or cell.budget
         first, second = (
             _Side(run, one, places, one.read(metric, budget).at(places))
             for run, one, places in (
                 (self._run, cell, pairs.first),
-                (other, theirs, pairs.second),
+                (other, before, pairs.second),
             )
         )
         if metric == "accuracy":
@@ -394,11 +394,11 @@ class _Reader:
             side = _Side(self._run, cell, places, reading)
             return _for_names(rate(settled, units), [side], units, 0.95)
 
-        known = validity(cell, share)
-        if known is None:
+        valid = validity(cell, share)
+        if valid is None:
             return Measured(at, None, "the row has no asr_valid")
-        if known.n_successes or known.asr_valid is not None:
-            return Measured(at, known.asr_valid, known.why)
+        if valid.n_successes or valid.asr_valid is not None:
+            return Measured(at, valid.asr_valid, valid.why)
         reading = cell.read("asr")
         side = _Side(self._run, cell, np.arange(len(cell.trials)), reading)
         return Measured(at, _for_names(cell.share(reading), [side], cell.units, 0.95))

@@ -283,29 +283,29 @@ def _panel(cell: Cell) -> Panel | None:
     )
 
 
-def remarks(cell: Cell, known: Validity | None) -> Iterator[Remark]:
+def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     """Say what is not known of the successes, and what a panel says."""
-    if known is None or not known.n_successes:
+    if valid is None or not valid.n_successes:
         return
     attack, at = cell.attack.label, where(cell.place, cell.attack.label)
-    if known.n_unknown:
-        why = f" ({known.why})" if known.why else ""
+    if valid.n_unknown:
+        why = f" ({valid.why})" if valid.why else ""
         yield Remark(
             rule="validity_unknown",
             where=at,
             level="note",
             sentence=f"{attack}: whether the right answer is still right is not known of "
-            f"{known.n_unknown:,} of {known.n_successes:,} successes{why}.",
+            f"{valid.n_unknown:,} of {valid.n_successes:,} successes{why}.",
         )
-    if known.n_open and known.asr_valid is not None:
+    if valid.n_open and valid.asr_valid is not None:
         yield Remark(
             rule="labels_open",
             where=at,
-            sentence=f"{attack}: {known.n_open:,} sampled successes have no label that counts; "
+            sentence=f"{attack}: {valid.n_open:,} sampled successes have no label that counts; "
             "they are taken as invalid or as valid, whichever is worse.",
         )
-    if known.panel is not None:
-        p = known.panel
+    if valid.panel is not None:
+        p = valid.panel
         agrees = f" It agrees with people on {p.n_agreed:,} of {p.n_both:,}." if p.n_both else ""
         yield Remark(
             rule="panel",
