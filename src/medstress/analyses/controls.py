@@ -73,7 +73,7 @@ class Reach:
     asked: float
     """Share of the attempts that reached the model."""
     new: float
-    """Share of its queries, but for the first of each trial, that asked a variant for the first time."""
+    """Share of the queries after the first of a trial that asked a new variant."""
     repeats: Mapping[int, Sequence[int]]
     """Number of a trial -> its queries that asked a variant again."""
 
