@@ -84,7 +84,8 @@ class Reach:
         those up to the success and, for the attempts left, a binomial draw at the arm's shares,
         seeded by the trial. `NEVER` where nothing was taken away.
         """
-        return np.array([self._limit(t, cell.budget, budget) for t in cell.trials], dtype=np.int64)
+        attempts = cell.budget
+        return np.array([self._limit(t, attempts, budget) for t in cell.trials], dtype=np.int64)
 
     def _limit(self, trial: Trial, attempts: int, budget: int) -> int:
         first, again = trial.first, self.repeats.get(trial.number, ())
