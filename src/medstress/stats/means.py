@@ -60,7 +60,11 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
 
 
 def mean_of_names(
-    values: Numbers, items: NDArray[np.int64], names: Sequence[frozenset[str]], n_names: int
+    values: Numbers,
+    items: NDArray[np.int64],
+    names: Sequence[frozenset[str]],
+    n_names: int,
+    level: float = 0.95,
 ) -> Estimate:
     """Estimate a mean for items and names like these.
 
@@ -73,6 +77,7 @@ def mean_of_names(
         items: the item (document where known) of each value, shape (N,).
         names: the names that each value rests on.
         n_names: k, how many names the arm with fewer drew.
+        level: of the interval, two-sided.
 
     Returns:
         The estimate; without an interval where the names cannot be told from the items, and
@@ -102,14 +107,14 @@ def mean_of_names(
     variance = n / (n - 1) * float(((by_item.T @ r) ** 2).sum()) + k / (k - 1) * max(shared, 0.0)
     if variance == 0:
         return unknown("all pairs agree, so that an interval would have no width", size)
-    half = float(stdtrit(min(n, k) - 1, 0.975)) * sqrt(variance) / size
+    half = float(stdtrit(min(n, k) - 1, (1 + level) / 2)) * sqrt(variance) / size
     return Estimate(
         value=centre,
         n=size,
         low=max(centre - half, -1.0),
         high=min(centre + half, 1.0),
         method=f"two-way linearised variance over {n} items (documents where known) and {k} names, "
-        "t interval 95 %",
+        f"t interval {100 * level:.4g} %",
     )
 
 
