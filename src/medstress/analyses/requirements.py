@@ -20,7 +20,17 @@ from medstress.analyses import controls
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
-from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
+from medstress.analyses.shown import (
+    Case,
+    Column,
+    Entry,
+    Field,
+    Outcome,
+    Remark,
+    Shown,
+    Table,
+    table,
+)
 from medstress.analyses.slices import SLICES, Slice
 from medstress.analyses.success import UNSEEN, with_worst_line
 from medstress.analyses.validity import validity
@@ -33,8 +43,6 @@ from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
 """As the manifest keeps it: metric, a limit, and where it is read."""
-Scores = Callable[[Row], Mapping[str, Estimate]]
-"""The scores of a row by metric, such as `f1_after`."""
 OpenRun = Callable[[Run, str], Run]
 """(this run, folder as the criterion names it) -> the baseline run."""
 LIMITS = ("max_high", "min_low")
@@ -104,6 +112,18 @@ class Requirements(Shown):
         """Say which criteria are missed or not judged, and that the run was extended."""
         return [remark for row in self.rows for remark in _remarks(row)]
 
+    def cases(self) -> Sequence[Case]:
+        """Return a case for each criterion: missed is a failure, not judged an error."""
+        outcomes: Mapping[bool | None, Outcome] = {True: "ok", False: "failed", None: "error"}
+        return [
+            Case(
+                name=row.words,
+                outcome=outcomes[row.met],
+                sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),
+            )
+            for row in self.rows
+        ]
+
 
 def _remarks(row: Judged) -> Iterator[Remark]:
     at = tuple(row.row.values()) if row.row else ()
@@ -132,16 +152,9 @@ class RequirementsOfRun:
 
     name = "requirements"
 
-    def __init__(
-        self,
-        open_run: OpenRun | None = None,
-        scores: Scores = lambda row: {},
-    ) -> None:
-        """Take what opens baseline runs, and what reads the scores of a row.
-
-        Without the first, criteria against a baseline are not judged.
-        """
-        self._open_run, self._scores = open_run, scores
+    def __init__(self, open_run: OpenRun | None = None) -> None:
+        """Take what opens baseline runs; without it, criteria against one are not judged."""
+        self._open_run = open_run
 
     def compute(self, run: Run) -> Requirements | None:
         """Judge every criterion; None without any."""
@@ -151,7 +164,7 @@ class RequirementsOfRun:
         n = fixed.get("extended", 0)
         times = "time" if n == 1 else "times"
         caution = f"items were added {n} {times} after the first query" if n else None
-        reader = _Reader(run, self._open_run, self._scores)
+        reader = _Reader(run, self._open_run)
         rows = []
         for criterion in fixed["criteria"]:
             if not run.is_complete:
@@ -228,8 +241,8 @@ def _judged(
 class _Reader:
     """Reads what criteria are about in the rows of a run."""
 
-    def __init__(self, run: Run, open_run: OpenRun | None, scores: Scores) -> None:
-        self._run, self._open_run, self._scores = run, open_run, scores
+    def __init__(self, run: Run, open_run: OpenRun | None) -> None:
+        self._run, self._open_run = run, open_run
         self._baselines: dict[str, Run | str] = {}
 
     def measure(self, criterion: Criterion) -> Iterator[Measured]:
@@ -292,7 +305,7 @@ class _Reader:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
         rows = [row for row in results.rows if row.cell is cell] if results else []
-        for score in (self._scores(row).get(metric) for row in rows):
+        for score in (_score(row, metric) for row in rows):
             if score is not None:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
@@ -510,6 +523,12 @@ def _reach(ends: Ends, by_names: Estimate, floor: float) -> tuple[float, float]:
     if by_names.low is None or by_names.high is None:
         return low, high
     return min(low, max(by_names.low, floor)), max(high, by_names.high)
+
+
+def _score(row: Row, metric: str) -> Estimate | None:
+    """Return a score of a data set, such as `f1_after`; None where the row has none."""
+    score: Estimate | None = row.scores.columns.get(metric) if row.scores else None
+    return score
 
 
 def open_relative(run: Run, name: str) -> Run:

@@ -13,6 +13,7 @@ from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
 
 R = TypeVar("R")
+Outcome: TypeAlias = Literal["ok", "failed", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,7 @@ class Case:
 
     name: str
     """What was judged, in a few words."""
-    outcome: Literal["ok", "failed", "error"]
+    outcome: Outcome
     """`failed` if it is not good enough, `error` if it could not be judged."""
     sentence: str
     """What was measured."""

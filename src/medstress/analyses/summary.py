@@ -6,17 +6,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.analyses.as_json import Json, as_json
+from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
+from medstress.analyses.faithfulness import FAITHFULNESS
 from medstress.analyses.names import listed
+from medstress.analyses.passages import READING
 from medstress.analyses.performance import PERFORMANCE
+from medstress.analyses.probes import PROBES
+from medstress.analyses.requirements import REQUIREMENTS
 from medstress.analyses.results import RESULTS
+from medstress.analyses.review import REVIEW
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import Case, Remark, Shown
+from medstress.analyses.significance import SIGNIFICANCE
+from medstress.analyses.slices import SLICES
+from medstress.analyses.tests import TESTS
+from medstress.analyses.training import TRAINING
+from medstress.analyses.tuning import TUNING
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
 
 FORMAT = 3
-ANALYSES: Sequence[Analysis[Shown]] = (RESULTS,)
+ANALYSES: Sequence[Analysis[Shown]] = (
+    RESULTS,
+    REQUIREMENTS,
+    SLICES,
+    TESTS,
+    ATTEMPTS,
+    SIGNIFICANCE,
+    FAITHFULNESS,
+    PROBES,
+    READING,
+    TRAINING,
+    TUNING,
+    REVIEW,
+)
 """Every capability, in the order of the page: the only list of them.
 
 A result whose JSON is `rows` alone is written as that list.

@@ -25,8 +25,17 @@ from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, wilson
-from medstress.testing.planted import NEAR, arm, control, planted_run, question, trial
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import (
+    NEAR,
+    SWAP,
+    arm,
+    control,
+    planted_run,
+    question,
+    tagged,
+    trial,
+)
 
 FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
 """An attack that draws no names at random."""
@@ -388,20 +397,21 @@ def test_valid_successes_need_people() -> None:
     assert of(lost(0, 100), limit).met is True
 
 
-def test_scores_are_read_where_somebody_reads_them() -> None:
-    f1 = Estimate(value=0.8, n=50, low=0.7, high=0.9, method="bootstrap")
-    run = required(lost(0, 50), {"metric": "f1_after", "min_low": 0.65})
-    computed = RequirementsOfRun(scores=lambda row: {"f1_after": f1}).compute(run)
-    assert computed is not None
-    assert (computed.rows[0].met, computed.rows[0].estimate) == (True, f1)
-    few = replace(f1, low=None, high=None, method="too few documents for an interval")
-    computed = RequirementsOfRun(scores=lambda row: {"f1_after": few}).compute(run)
-    assert computed is not None
-    assert computed.rows[0].met is None
-    assert "too few documents" in (computed.rows[0].reason or "")
-    computed = RequirementsOfRun().compute(run)
-    assert computed is not None
-    assert computed.rows[0].reason == "the row has no f1_after"
+def test_scores_of_data_sets_are_judged_where_there_are_enough_documents() -> None:
+    def judged(n: int) -> Judged:
+        trials = [
+            one
+            for i in range(n)
+            for one in tagged(i, arm(SWAP), "B-Drug", "B-Drug", "O" if i % 4 == 0 else "B-Drug")
+        ]
+        return of(trials, {"metric": "f1_after", "min_low": 0.5})
+
+    assert judged(60).met is True
+    few = judged(12)
+    assert few.met is None
+    assert "too few" in (few.reason or "")
+    other = of(lost(0, 50), {"metric": "f1_after", "min_low": 0.5})
+    assert other.reason == "the row has no f1_after"
 
 
 def test_a_run_that_was_extended_says_so_beside_every_criterion() -> None:
