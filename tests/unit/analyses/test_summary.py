@@ -60,7 +60,7 @@ class Judging:
 
 
 def with_criteria(monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
-    monkeypatch.setattr(module, "ANALYSES", (*module.ANALYSES, Judging(*outcomes)))
+    monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, Judging(*outcomes)))
 
 
 def test_keys_of_format_3(monkeypatch: pytest.MonkeyPatch) -> None:
