@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.run import Run
+from medstress.analyses.summary import summary as summary_of
 from medstress.audit.asked import AskedQuery, Readings, queries_of
 from medstress.audit.attacks import NotJudgedError, attack_of, resources_of
 from medstress.audit.counting import (
@@ -35,7 +37,6 @@ from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
-from medstress.summary.summary import summarise_run
 
 
 def verify_folder(
@@ -107,8 +108,8 @@ def _breaks(run: StoredRun, found: Verification, synonyms: Path | None) -> Itera
     found.n_analyses = sum(1 for _ in run.inquiries())
     if (broken := count_break(run, n_ended)) is not None:
         yield broken
-    summary = summarise_run(run)
-    for sentence in identity_breaks([*summary["results"], *summary["pooled"]]):
+    summary = summary_of(Run.open(run.folder))
+    for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
         yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
     yield from kept_break(run, summary, found)
 
