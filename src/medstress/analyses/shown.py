@@ -184,6 +184,8 @@ class Shown:
 
     title: str = ""
     """Heading of its section."""
+    is_brief: bool = True
+    """Whether the terminal prints its first table without being asked for all."""
 
     def tables(self) -> Sequence[Table]:
         """Tables; the terminal prints the first."""

@@ -52,6 +52,7 @@ class PairedTests(Shown):
 
     rows: Sequence[PairedTest]
     title = "Tests"
+    is_brief = False
 
     def tables(self) -> Sequence[Table]:
         """Every test."""

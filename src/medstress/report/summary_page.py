@@ -43,7 +43,7 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
             say(console, line)
     for _, result in results_of(run):
         tables = [one for one in result.tables() if one.rows]
-        for table in tables if wide else tables[:1]:
+        for table in tables if wide else tables[: int(result.is_brief)]:
             console.print()
             print_table(console, table, wide=wide)
     warnings = _sentences(run)
