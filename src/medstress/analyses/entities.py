@@ -1,17 +1,18 @@
 """Precision, recall and F1 of tagged texts: strict, relaxed, and by seqeval's strict mode.
 
 * *strict*: same tokens and same type, as in the CoNLL shared tasks and by seqeval's default mode.
-* *relaxed*: nervaluate's `ent_type` (SemEval 2013 task 9, type matching). The model's entities are
-  taken in order. Each takes one gold entity that shares a token and is still free: the one of its
-  type with the nearest borders, else the first of another type, which is no match but is used up.
-  So with several types the total is not the sum over types, which compare one type only.
+* *relaxed*: SemEval 2013 task 9, type matching, as nervaluate counts `ent_type`. The model's
+  entities are taken in order. Each takes one gold entity that shares a token and is still free:
+  the one of its type with the nearest borders, else the first of another type, which is no match
+  but is used up. So with several types the total is not the sum over types, which compare one type
+  only.
 * *seqeval strict*: as strict, but entities that a model marks without a leading B- do not count
   (seqeval's `mode="strict"` with IOB2). Scored only where labels are not well-formed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, TypeAlias
@@ -20,7 +21,6 @@ import numpy as np
 
 from medstress.analyses.run import Cell
 from medstress.analyses.scores import Response, Scores, Scoring
-from medstress.core.sentences import Entity, entities_of
 from medstress.stats.resampling import resampled_sums
 from medstress.stats.shares import Mask, Numbers
 
@@ -28,7 +28,8 @@ MEASURES = ("precision", "recall", "f1")
 STRICT, RELAXED, SEQEVAL = "", "_relaxed", "_seqeval_strict"
 """How entities match, as names of scores end."""
 MATCHES = (STRICT, RELAXED, SEQEVAL)
-Entities: TypeAlias = tuple[Entity, ...]
+Spans: TypeAlias = Sequence[tuple[int, int, str]]
+"""(first token, one past the last, type) of entities, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +87,7 @@ class Tagging(Scoring):
     type_: str | None = None
     """The only type of entity that counts; None for all."""
 
-    main: ClassVar = "f1"
+    main = "f1"
     words: ClassVar = {
         "precision": "Precision",
         "recall": "Recall",
@@ -98,14 +99,12 @@ class Tagging(Scoring):
         "recall_seqeval_strict": "Seqeval strict recall",
         "f1_seqeval_strict": "Seqeval strict F1",
     }
-    falls: ClassVar = tuple(
-        f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES
-    )
-    enough: ClassVar = 30
-    seed: ClassVar = 20_260_201
-    undefined: ClassVar = "there is nothing to divide by"
-    no_copy: ClassVar = "a search perturbs every entity apart, so there is no perturbed copy"
-    note: ClassVar = (
+    falls = tuple(f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES)
+    enough = 30
+    seed = 20_260_201
+    undefined = "there is nothing to divide by"
+    no_copy = "a search perturbs every entity apart, so there is no perturbed copy"
+    note = (
         "Strict: same tokens and same type. Relaxed: same type and a token in common. Seqeval "
         "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "
         "Drop: before minus after, paired; net of control: F1 after as much noise outside entities "
@@ -120,15 +119,14 @@ class Tagging(Scoring):
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Matches:
         """Count entities by cluster; a sentence may occur once a seed."""
         places = {cluster: i for i, cluster in enumerate(clusters)}
-        sums = {match: np.zeros((len(clusters), 3)) for match in MATCHES}
-        for response in responses:
-            gold = self._of_type(_gold(response))
-            marked, begun = map(self._of_type, marks(response.answer.text or ""))
-            place = places[response.cluster]
-            sums[STRICT][place] += strict(gold, marked)
-            sums[RELAXED][place] += relaxed(gold, marked)
-            sums[SEQEVAL][place] += strict(gold, begun)
-        return Matches(sums=sums)
+        rows = np.zeros((len(clusters), 3 * len(MATCHES)))
+        counted = [
+            counts(_gold(response), response.answer.text or "", self.type_)
+            for response in responses
+        ]
+        if counted:
+            np.add.at(rows, [places[response.cluster] for response in responses], counted)
+        return Matches(sums=dict(zip(MATCHES, np.hsplit(rows, len(MATCHES)), strict=True)))
 
     def parts(self, responses: Sequence[Response]) -> Mapping[str, Tagging]:
         """The scoring of each type of gold entity."""
@@ -145,59 +143,64 @@ class Tagging(Scoring):
             'labels = {ITS_TYPE = "TYPE_OF_THE_DATA"} in [[victim]].'
         )
 
-    def _of_type(self, entities: Entities) -> Entities:
-        if self.type_ is None:
-            return entities
-        return tuple(entity for entity in entities if entity.type == self.type_)
-
 
 ENTITIES = Tagging()
 
 
-def _gold(response: Response) -> Entities:
+def _gold(response: Response) -> str:
     if not response.edits:
-        return tuple(response.item.text.entities)
-    return entities_of(response.item.candidate(response.edits).labels)
+        return " ".join(response.item.text.labels)
+    return " ".join(response.item.candidate(response.edits).labels)
 
 
-@lru_cache(maxsize=100_000)
-def marks(text: str) -> tuple[Entities, Entities]:
-    """Return the entities in a model's labels, and those of them that begin with a B-."""
-    from medstress.tasks.entity_tagging import begun_entities, marked_entities
+@lru_cache(maxsize=50_000)
+def counts(gold: str, marked: str, type_: str | None) -> tuple[int, ...]:
+    """Return (matches, marked, gold) entities of one sentence for every way to match.
+
+    Args:
+        gold: labels, separated by spaces.
+        marked: the model's labels.
+        type_: the only type that counts; None for all.
+
+    >>> counts("B-Drug I-Drug", "O B-Drug", None)
+    (0, 1, 1, 1, 1, 1, 0, 1, 1)
+    """
+    (right, _), (all_marked, begun) = (
+        [[one for one in some if type_ in (None, one[2])] for some in _spans(labels)]
+        for labels in (gold, marked)
+    )
+    row: list[int] = []
+    for n, some in (
+        (len({*right} & {*all_marked}), all_marked),
+        (_overlaps(right, all_marked), all_marked),
+        (len({*right} & {*begun}), begun),
+    ):
+        row += (n, len(some), len(right))
+    return tuple(row)
+
+
+@lru_cache(maxsize=50_000)
+def _spans(text: str) -> tuple[Spans, Spans]:
+    """Return the entities in labels, and those of them that begin with a B-."""
+    from medstress.tasks.entity_tagging import marked_entities
 
     labels = text.split()
-    return marked_entities(labels), begun_entities(labels)
+    spans = [(e.start, e.end, e.type) for e in marked_entities(labels)]
+    return spans, [span for span in spans if labels[span[0]].startswith("B")]
 
 
-def strict(gold: Entities, marked: Entities) -> tuple[int, int, int]:
-    """Count matches, marked and gold entities of one sentence.
-
-    >>> acid = Entity(start=0, end=2, type="Drug")
-    >>> strict((acid,), (Entity(start=1, end=2, type="Drug"),))
-    (0, 1, 1)
-    """
-    return len({*gold} & {*marked}), len(marked), len(gold)
-
-
-@lru_cache(maxsize=100_000)
-def relaxed(gold: Entities, marked: Entities) -> tuple[int, int, int]:
-    """Count matches, marked and gold entities of one sentence.
-
-    >>> acid = Entity(start=0, end=2, type="Drug")
-    >>> relaxed((acid,), (Entity(start=1, end=2, type="Drug"),))
-    (1, 1, 1)
-    """
-    if not gold or not marked or gold == marked:
-        return strict(gold, marked)
-    from nervaluate.entities import Entity as Mark
-    from nervaluate.strategies import EntityTypeEvaluation
-
-    def as_marks(entities: Iterable[Entity]) -> list[Mark]:
-        return [Mark(label=e.type, start=e.start, end=e.end - 1) for e in entities]
-
-    types = sorted({e.type for e in (*gold, *marked)})
-    result, _ = EntityTypeEvaluation().evaluate(as_marks(gold), as_marks(marked), types)
-    return result.correct, result.actual, result.possible
+def _overlaps(gold: Spans, marked: Spans) -> int:
+    """Count the marks that take a gold entity of their type, in order; see the module."""
+    free, n = list(gold), 0
+    for start, end, type_ in marked:
+        touched = [one for one in free if one[0] < end and start < one[1]]
+        alike = [one for one in touched if one[2] == type_]
+        if alike:
+            n += 1
+            free.remove(min(alike, key=lambda one: abs(one[0] - start) + abs(one[1] - end)))
+        elif touched:
+            free.remove(touched[0])
+    return n
 
 
 def _split(name: str) -> tuple[str, str]:

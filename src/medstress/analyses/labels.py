@@ -75,16 +75,12 @@ class Labelling(Scoring):
         places = {cluster: i for i, cluster in enumerate(clusters)}
         sums = np.zeros((len(clusters), len(labels), 3))
         for response in responses:
-            of, gold, label = (
-                sums[places[response.cluster]],
-                response.item.label,
-                response.answer[0],
-            )
-            of[columns[gold], 2] += 1
-            if label in columns:
-                of[columns[label], 1] += 1
-                of[columns[label], 0] += label == gold
-        return Labelled(sums=sums.reshape(len(clusters), -1), n_answers=len(responses))
+            of, answer = sums[places[response.cluster]], response.answer.answer
+            of[columns[response.item.label], 2] += 1
+            if answer in columns:
+                of[columns[answer], 1] += 1
+                of[columns[answer], 0] += answer == response.item.label
+        return Labelled(sums=sums.reshape(len(clusters), 3 * len(labels)), n_answers=len(responses))
 
 
 LABELS = Labelling()

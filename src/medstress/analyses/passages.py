@@ -365,10 +365,19 @@ def _accuracies(run: Run, free: Collection[str]) -> Iterator[Accuracies]:
     for dataset, group in groups:
         if group in free and dataset in with_names:
             continue
-        for (place, name), cell in arms.items():
-            if place.dataset != dataset or place.group not in (group, *free):
-                continue
-            clean = _clean(trials.get(place._replace(group=group), ()))
+        # An arm of the group itself stands before one that was asked about all items.
+        here = {
+            (place.victim, name): cell
+            for (place, name), cell in arms.items()
+            if (place.dataset, place.group) == (dataset, group)
+        }
+        wider = {
+            (place.victim, name): cell
+            for (place, name), cell in arms.items()
+            if place.dataset == dataset and place.group in free
+        }
+        for (victim, name), cell in {**wider, **here}.items():
+            clean = _clean(trials.get(Place(dataset, group, victim), ()))
             if clean is None or not cell.answered.any() or any(map(_changes_evidence, cell.trials)):
                 continue
             shared = [
@@ -382,7 +391,7 @@ def _accuracies(run: Run, free: Collection[str]) -> Iterator[Accuracies]:
             yield Accuracies(
                 dataset=dataset,
                 group=group,
-                victim=place.victim,
+                victim=victim,
                 attack=name,
                 accuracy=rate(before.eligible[once], before.units[:, once]),
                 accuracy_after=rate(

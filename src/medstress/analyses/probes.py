@@ -275,16 +275,19 @@ def _remarks(row: Probe) -> Iterator[Remark]:
             level="note",
             sentence=f"{row.attack} has no control: harmless edits may change as many answers.",
         )
-    for name, net in row.consistency_net.items():
-        high = net.ends[1]
-        if high is not None and high >= 0:
-            yield Remark(
-                rule="no_less_consistent",
-                where=at,
-                level="note",
-                sentence=f"{row.attack}: {row.victim} may answer alike as often as under the "
-                f"harmless edit {label(name).words}.",
-            )
+    no_less = [
+        label(name).words
+        for name, net in row.consistency_net.items()
+        if (high := net.ends[1]) is not None and high >= 0
+    ]
+    if no_less:
+        yield Remark(
+            rule="no_less_consistent",
+            where=at,
+            level="note",
+            sentence=f"{row.attack}: {row.victim} may answer alike as often as under harmless "
+            f"edits ({', '.join(no_less)}).",
+        )
 
 
 class _Named(NamedTuple):

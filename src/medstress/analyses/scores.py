@@ -358,8 +358,9 @@ def _score(
     missing: str,
 ) -> dict[str, Score]:
     clusters = _clusters(before)
-    first, second = _drawn(scoring, before, clusters), _drawn(scoring, after, clusters)
-    samples = [first.sample, second.sample] if after else [first.sample]
+    first = _drawn(scoring, before, clusters)
+    second = _drawn(scoring, after, clusters) if after else None
+    samples = [side.sample for side in (first, second) if side is not None]
     names = {name for sample in samples for name in sample.names}
     no_net = "there is no control" if net is None else "the control shares no item and seed"
     control, own = (
@@ -370,8 +371,8 @@ def _score(
         clean = first.score(name)
         rows[name] = Score(
             before=replace(clean, method=clean.method + missing),
-            after=second.score(name) if after else unknown(scoring.no_copy),
-            drop=first.fall(second, name) if after else unknown(scoring.no_copy),
+            after=second.score(name) if second else unknown(scoring.no_copy),
+            drop=first.fall(second, name) if second else unknown(scoring.no_copy),
             net_drop=control.fall(own, name) if control and own else unknown(no_net),
             swap=partial(_p, scoring, samples, name),
         )
@@ -556,7 +557,7 @@ class ScoreTest(NamedTuple):
     method: str
 
 
-def tests(scores: Scores) -> Iterator[ScoreTest]:
+def score_tests(scores: Scores) -> Iterator[ScoreTest]:
     """Yield a test of every score that falls, of all entities and by type where there are several.
 
     Scores of an arm are not tested where it has no perturbed copy.

@@ -15,6 +15,7 @@ from medstress.analyses.run import Run
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
+from medstress.core.sentences import EntityUnit, SentencePair, TaggedText, entities_of
 from medstress.core.text import Edit
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
 from medstress.store.inquiries import StoredInquiry
@@ -28,6 +29,10 @@ NEAR = AttackRecord(
     params={"name": "entity_substitution", "sampler": "pdws", "n": -20, "budget": 8},
     draws_names=True,
 )
+
+
+SWAP = AttackRecord(label="swap", name="swap_noise", params={"name": "swap_noise"}, whole_copy=True)
+"""A noise that perturbs a whole data set."""
 
 
 def arm(
@@ -154,6 +159,96 @@ def trial(
         "at": "attack" if verdict in (Verdict.CUT_SHORT, Verdict.FAILED) else None,
     }
     return Trial(**{**fields, **rest})
+
+
+def tagged(
+    number: int,
+    at: Arm,
+    gold: str,
+    before: str | None,
+    after: str | None = None,
+    *,
+    document: str = "",
+) -> list[Trial]:
+    """Return the trials on one tagged text: one for each gold entity, or one if it has none.
+
+    Args:
+        number: of the sentence.
+        at: the arm.
+        gold: IOB2 labels, separated by spaces.
+        before: the model's on the clean sentence; None where it was not asked.
+        after: the model's on the perturbed copy; None where there is none.
+        document: its document.
+    """
+    labels = tuple(gold.split())
+    text = TaggedText(
+        id=f"s{number}", tokens=tuple(f"t{i}" for i, _ in enumerate(labels)), labels=labels
+    )
+    trials = []
+    for entity in text.entities or (None,):
+        verdict = Verdict.MEASURED
+        if before is None:
+            verdict = Verdict.NOT_ATTACKABLE
+        elif entity is not None:
+            kept = [entity in entities_of(marks.split()) for marks in (before, after or before)]
+            verdict = Verdict.HELD if kept[1] else Verdict.FLIPPED
+            verdict = verdict if kept[0] else Verdict.ALREADY_WRONG
+        last = None if after is None else Answer(None, text=after)
+        success = None
+        if verdict is Verdict.FLIPPED and last is not None:
+            success = Success(query=1, edits=(), answer=last)
+        unit = EntityUnit(text=text, entity=entity)
+        trials.append(
+            Trial(
+                id=f"{at.place}{at.attack.label}{at.seed}{text.id}{unit.unit}",
+                number=number,
+                arm=at,
+                item=unit,
+                cluster=document or text.id,
+                repeat=0,
+                verdict=verdict,
+                before=None if before is None else Answer(None, text=before),
+                first=success,
+                pick=success,
+                last=last,
+                queries=Queries(asked=1, paid=1) if last else Queries(),
+            )
+        )
+    return trials
+
+
+def paired(
+    number: int,
+    at: Arm,
+    gold: float,
+    before: float,
+    after: float | None = None,
+    *,
+    cluster: str = "",
+) -> Trial:
+    """Return the trial on one sentence pair, which is only measured.
+
+    Args:
+        number: of the pair.
+        at: the arm; its attack is not judged.
+        gold: people's score, from 0 to 4.
+        before: the model's score of the clean pair.
+        after: that of the perturbed pair.
+        cluster: of the pairs that share a sentence with it.
+    """
+    pair = SentencePair(id=f"p{number}", text_a=f"a {number}", text_b=f"b {number}", score=gold)
+    return Trial(
+        id=f"{at.place}{at.attack.label}{at.seed}{pair.id}",
+        number=number,
+        arm=at,
+        item=pair,
+        cluster=cluster or pair.id,
+        repeat=0,
+        verdict=Verdict.MEASURED,
+        before=Answer(None, scores=(before,)),
+        last=None if after is None else Answer(None, scores=(after,)),
+        queries=Queries(asked=1, paid=1) if after is not None else Queries(),
+    )
 
 
 def _answer(item: Any, letter: str, p: float) -> Answer:
