@@ -240,7 +240,9 @@ def _gates(cell: Cell, made: Sequence[Tried]) -> Iterator[Gate]:
             gate=gate,
             n_objected=sum(gate in gates for _, gates in objections),
             n_alone=sum(gates == {gate} for _, gates in objections),
-            asr_without=cell.share(widened) if params["gate_mode"] == "reject" else None,
+            asr_without=cell.share(widened)
+            if params.get("gate_mode", "reject") == "reject"
+            else None,
         )
 
 

@@ -275,11 +275,11 @@ def _reported(choice: Choice, settings: Mapping[str, Any], cells: Iterable[Cell]
         params = cell.attack.params
         if cell.place != choice.place or not has_n(params) or params["n"] != choice.n:
             continue
-        if template_of(params, settings["budget"]) == template:
+        if template_of(params, settings.get("budget")) == template:
             rate = Rate(
                 n_items=cell.items(cell.answered),
                 n_eligible=cell.items(cell.eligible),
-                estimate=cell.share(read(cell, settings["metric"], own)),
+                estimate=cell.share(read(cell, settings.get("metric", ASR), own)),
             )
             rows.append(replace(choice, attack=cell.attack.label, reported_on=rate))
     return rows or [choice]
@@ -315,7 +315,7 @@ class Tuning(Shown):
     def tables(self) -> Sequence[Table]:
         """The choices, then every n that was tried."""
         share = self.settings["share"]
-        metric = _METRICS[self.settings["metric"]]
+        metric = _METRICS[self.settings.get("metric", ASR)]
         asked, paid = (sum(getattr(g, name) for g in self.grids) for name in ("n_asked", "n_paid"))
         notes = [
             f"Rule: {self.rule}.",
@@ -430,7 +430,7 @@ class TuningOfRun:
             stored = [_choice_from(row) for row in notes["choices"]]
             choices = [one for choice in stored for one in _reported(choice, settings, run.attacks)]
         else:
-            grids = grids_of(run.attacks, settings["metric"])
+            grids = grids_of(run.attacks, settings.get("metric", ASR))
             choices = choices_of(grids) if run.is_complete else []
         return Tuning(
             part=notes["part"],
@@ -460,7 +460,7 @@ def _resting_on(
     for cell in cells:
         params = cell.attack.params
         if has_n(params):
-            key = cell.place, template_of(params, settings["budget"]), float(params["n"])
+            key = cell.place, template_of(params, settings.get("budget")), float(params["n"])
             if key in by_n:
                 rests[cell.place, cell.attack.label] = by_n[key]
     return rests
