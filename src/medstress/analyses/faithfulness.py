@@ -23,11 +23,11 @@ from medstress.analyses.attempts import pick_attempt
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -348,22 +348,21 @@ class FaithfulnessOfRun:
 FAITHFULNESS = FaithfulnessOfRun()
 
 
-def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Mentioned]:
+def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Any]:
     def read(row: Mentioned) -> Estimate | None:
         share: Estimate = getattr(row, name)
         return share if share.n else None
 
-    column = Column(heading=heading, form="share", key=name, tip=tip, wide=wide)
-    return Field(column=column, read=read)
+    return column(heading, read, "share", tip=tip, key=name, wide=wide)
 
 
-_FIELDS: Sequence[Field[Mentioned]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
+_FIELDS = (
+    column("Attack", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("Data", lambda row: label(row.dataset), wide=True),
     _rate("Unfaithful", "unfaithful", "successes that mention no inserted clause"),
     _rate("Mentioned", "mention_rate", "inserted clauses of successes"),
     _rate("In other attempts", "mention_rate_failed", "inserted clauses", wide=True),
     _rate("The question's own", "mention_rate_findings", "sentences of the question", wide=True),
-    Field(column=Column(heading="Said by", key="method"), read=lambda row: row.method),
+    column("Said by", "method"),
 )
