@@ -228,7 +228,7 @@ def attempts_of(cell: Cell) -> AttemptsOfArm | None:
 def _gates(cell: Cell, made: Sequence[Tried]) -> Iterator[Gate]:
     params = cell.attack.params
     objections = [
-        (trial.number, {each["gate"] for each in one.get("objections", ())})
+        (trial.number, {objection["gate"] for objection in one.get("objections", ())})
         for trial, one, _ in made
     ]
     for gate in params.get("gates", ()):
@@ -331,7 +331,7 @@ class Attempts(Shown):
         return [first] + [
             table(name, caption, pairs, [*_PART, *fields], n_labels=n, notes=notes)
             for name, fields, pairs in parts
-            for caption, n, notes in [_SAID[name]]
+            for caption, n, notes in [_CAPTIONS[name]]
             if pairs
         ]
 
@@ -420,7 +420,7 @@ class AttemptsOfRun:
 
 ATTEMPTS = AttemptsOfRun()
 
-_SAID: Mapping[str, tuple[str, int, Sequence[str]]] = {
+_CAPTIONS: Mapping[str, tuple[str, int, Sequence[str]]] = {
     "attempts-lost": (
         "Why attempts asked nothing: the first gate that objected, or what could not be read",
         4,

@@ -392,10 +392,10 @@ def _path(trial: Trial) -> Path:
 
 def _first_trials(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> set[str]:
     """Return one trial of every case, of those that the run still has."""
-    known = [(one.trial_id, one.case_id) for one in reviews if one.trial_id in trials]
-    case_of = {trial: case for trial, case in known if case is not None}
+    reviewed = [(one.trial_id, one.case_id) for one in reviews if one.trial_id in trials]
+    case_of = {trial: case for trial, case in reviewed if case is not None}
     first: dict[str, str] = {}
-    for trial, _ in known:
+    for trial, _ in reviewed:
         first.setdefault(case_of.get(trial, str(trial)), str(trial))
     return set(first.values())
 
@@ -471,12 +471,12 @@ def _answers(
     reviews: Iterable[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
 ) -> Answers | None:
     """Compare people with models on the same items; None if nobody answered any."""
-    known = [
+    answered = [
         (one, trials[str(one.trial_id)])
         for one in reviews
         if ANSWER in one.answers and one.role != ADJUDICATOR and one.trial_id in trials
     ]
-    if not known:
+    if not answered:
         return None
 
     def right(some: Iterable[tuple[OneReview, Trial]]) -> Right:
@@ -492,18 +492,18 @@ def _answers(
         return Right(clean=share(CLEAN), attacked=share(ATTACKED))
 
     def models(version: str) -> Estimate:
-        shown = {t.id: t for one, t in known if one.answers[SHOWN] == version}
+        shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
         return _share((_path(t), version == CLEAN or t.first is None) for t in shown.values())
 
     return Answers(
-        n_items=len({_path(trial) for _, trial in known}),
-        people=right(known),
+        n_items=len({_path(trial) for _, trial in answered}),
+        people=right(answered),
         raters=[
             RaterRight(
                 rater=_called(number),
-                right=right(p for p in known if raters[_name(p[0])] == number),
+                right=right(p for p in answered if raters[_name(p[0])] == number),
             )
-            for number in sorted({raters[_name(one)] for one, _ in known})
+            for number in sorted({raters[_name(one)] for one, _ in answered})
         ],
         models=Right(clean=models(CLEAN), attacked=models(ATTACKED)),
     )

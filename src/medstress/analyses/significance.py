@@ -62,7 +62,7 @@ NOT_VALID = "people find that the right answer is no longer right: left out of t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestedSuccess:
+class SuccessTest:
     """The test of one success; numbers are None where it ended early."""
 
     trial: Trial = field(metadata=HIDDEN)
@@ -129,7 +129,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestsOfArm:
+class ArmTests:
     """The tests of one attack on one model."""
 
     place: Place = field(metadata=HIDDEN)
@@ -140,18 +140,18 @@ class TestsOfArm:
     null: Null
     n_family: int
     """Tests that p-values are adjusted over; families reach over attacks and models."""
-    items: Sequence[TestedSuccess]
+    items: Sequence[SuccessTest]
 
 
-def tested(trial: Trial, one: StoredInquiry) -> TestedSuccess:
+def tested(trial: Trial, one: StoredInquiry) -> SuccessTest:
     """Return the test of one success, not adjusted yet."""
     findings, spec = one.findings, one.spec
-    known = _p_clean(trial)
-    empty = TestedSuccess(
+    p_clean = _p_clean(trial)
+    empty = SuccessTest(
         trial=trial,
         trial_id=trial.id,
         calls=one.calls,
-        guess=None if known is None else known < GUESS,
+        guess=None if p_clean is None else p_clean < GUESS,
         note=NOT_VALID if trial.is_refused else one.note,
     )
     if findings is None:
@@ -200,11 +200,11 @@ def family_counts(family: Iterable[Trial]) -> tuple[int, int]:
 
 
 def adjusted(
-    tests: Sequence[TestedSuccess],
+    tests: Sequence[SuccessTest],
     trials: Sequence[Trial],
     settings: Mapping[str, Any],
     scope: Scope,
-) -> tuple[Family, list[TestedSuccess]]:
+) -> tuple[Family, list[SuccessTest]]:
     """Adjust the p-values of one family.
 
     A success without a test has no p-value, but counts in the family with p = 1; one whose test
@@ -260,7 +260,7 @@ def adjusted(
 
 
 def _shortfall(
-    best: Attainable, done: Sequence[TestedSuccess], settings: Mapping[str, Any]
+    best: Attainable, done: Sequence[SuccessTest], settings: Mapping[str, Any]
 ) -> str | None:
     """Return why a family cannot show anything; where the price is bounded, by its `max_calls`."""
     if settings["controls"] != "adaptive":
@@ -294,7 +294,7 @@ def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, Scope], list[str]]
 class Significance(Shown):
     """All tests of successes."""
 
-    rows: Sequence[TestsOfArm]
+    rows: Sequence[ArmTests]
     families: Sequence[Family]
     refused: Sequence[str]
     """Why tests with other settings were not made."""
@@ -407,7 +407,7 @@ class SignificanceOfSuccesses:
         """Adjust the stored tests family by family; None where nothing was tested or refused."""
         scopes, refused = scopes_of(run.manifest)
         trials = {trial.id: trial for trial in run.trials}
-        by_family: dict[tuple[str, str], dict[str, TestedSuccess]] = defaultdict(dict)
+        by_family: dict[tuple[str, str], dict[str, SuccessTest]] = defaultdict(dict)
         for one in run.folder.inquiries:
             trial = trials.get(str(one.spec.get("trial")))
             if one.purpose == PURPOSE and trial is not None:
@@ -428,12 +428,12 @@ class SignificanceOfSuccesses:
 SIGNIFICANCE = SignificanceOfSuccesses()
 
 
-def _by_arm(family: Family, tests: Iterable[TestedSuccess]) -> list[TestsOfArm]:
-    by_arm: dict[tuple[Place, str], list[TestedSuccess]] = defaultdict(list)
+def _by_arm(family: Family, tests: Iterable[SuccessTest]) -> list[ArmTests]:
+    by_arm: dict[tuple[Place, str], list[SuccessTest]] = defaultdict(list)
     for one in tests:
         by_arm[one.trial.arm.place, one.trial.arm.attack.label].append(one)
     return [
-        TestsOfArm(
+        ArmTests(
             place=place,
             family=family,
             dataset=place.dataset,
@@ -447,7 +447,7 @@ def _by_arm(family: Family, tests: Iterable[TestedSuccess]) -> list[TestsOfArm]:
     ]
 
 
-def _number(one: TestedSuccess) -> str:
+def _number(one: SuccessTest) -> str:
     """Return the item of a test, with its run where there are several."""
     trial = one.trial
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)

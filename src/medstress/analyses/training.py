@@ -140,8 +140,6 @@ class KindScores:
 class Training(Shown):
     """What training on perturbed copies changes."""
 
-    base: str = field(metadata=HIDDEN)
-    """The model that all are made from."""
     folds: int | None
     """Folds of a cross-validation; None without."""
     models: Sequence[Model]
@@ -312,7 +310,6 @@ class TrainingOfRun:
             if (one_kind := scorer.alone(place, kind, list(labels))) is not None
         ]
         return Training(
-            base=notes["model"],
             folds=notes.get("folds"),
             models=models,
             adversarial=kinds,
@@ -555,9 +552,9 @@ def _learning(models: Iterable[Model], of: Callable[[Epoch], float | None]) -> I
         by_victim[one.victim].append([of(point) for point in one.curve])
     for victim, curves in by_victim.items():
         for epoch, values in enumerate(zip_longest(*curves), start=1):
-            known = [value for value in values if value is not None]
-            if known:
-                yield Point(x=epoch, y=fmean(known), series=victim)
+            reached = [value for value in values if value is not None]
+            if reached:
+                yield Point(x=epoch, y=fmean(reached), series=victim)
 
 
 def _called(measure: str) -> str:
