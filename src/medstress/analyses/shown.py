@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
@@ -90,6 +91,33 @@ class Field(Generic[R]):
 
     column: Column
     read: Callable[[R], Value | Entry]
+
+
+def column(
+    heading: str,
+    read: str | Callable[[Any], Value | Entry],
+    form: Form = "text",
+    *,
+    tip: str = "",
+    key: str = "",
+    wide: bool = False,
+) -> Field[Any]:
+    """Return a column that is read from rows by the name of an attribute, or by a function.
+
+    >>> column("Cases", "n_cases", "count").column.key
+    'n_cases'
+    """
+    by_name = attrgetter(read) if isinstance(read, str) else read
+    return Field(
+        column=Column(
+            heading=heading,
+            form=form,
+            tip=tip,
+            key=key or (read if isinstance(read, str) else ""),
+            wide=wide,
+        ),
+        read=by_name,
+    )
 
 
 def table(
