@@ -37,7 +37,7 @@ from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Ends, Estimate
+from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
 from medstress.stats.means import mean_of_names
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
@@ -475,7 +475,7 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
     """Widen an interval so that it holds for names like these, not only for those drawn.
 
     It then reaches as far as the interval over items and that over items and names together: the
-    latter is too short where nearly all trials agree.
+    latter is too short where nearly all trials agree. Where all agree, names count as the answers.
 
     Args:
         estimate: a share of one side, or the difference of two, with its interval over items.
@@ -494,19 +494,26 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
     def of(hits: Mask, others: Mask, kept: Mask) -> Estimate:
         values: Numbers = hits[kept].astype(np.float64)
         values = values if is_share else values - others[kept]
-        some = [together[i] for i in np.flatnonzero(kept).tolist()]
-        n_names = min(
-            len(frozenset[str]().union(*(side[i] for i in np.flatnonzero(kept).tolist())))
-            for side in names
-        )
-        return mean_of_names(values, units[0][kept], some, n_names, level)
+        places = np.flatnonzero(kept).tolist()
+        some, items = [together[i] for i in places], units[0][kept]
+        n_names = min(len(frozenset[str]().union(*(side[i] for i in places))) for side in names)
+        estimate = mean_of_names(values, items, some, n_names, level)
+        if estimate.low is not None or not places:
+            return estimate
+        # All agree, or one name was drawn: as many answers as there are names, or items.
+        m, centre = max(min(n_names, len(set(items.tolist()))), 1), float(values.mean())
+        z = quantile(level)
+        if is_share:
+            low, high = wilson_ends(centre * m, m, z)
+        else:
+            half = z * z / (m + z * z)
+            low, high = centre - half, min(centre + half, 1.0)
+        method = f"{m} independent answers, for {n_names} names were drawn ({estimate.method})"
+        return replace(estimate, value=centre, low=low, high=high, method=method)
 
     counts, may = one.counts & other.counts, one.may_count & other.may_count
     by_names = of(one.hit, other.hit, counts)
     floor = 0.0 if is_share else -1.0
-    if by_names.low is None:
-        method = f"{estimate.method}; for exactly these names: {by_names.method}"
-        return replace(estimate, method=method)
     low, high = _reach((estimate.low, estimate.high), by_names, floor)
     worst = estimate.worst
     if worst is not None:

@@ -254,14 +254,17 @@ def test_names_widen_the_net_of_a_control_too() -> None:
     assert row.estimate.low < 0.1  # type: ignore[operator]
 
 
-def test_names_are_no_help_where_all_agree_or_one_was_drawn() -> None:
-    names = [f"name {i}" for i in range(10)]
-    trials, put_in = drawn(200, (), names, arm())
+@pytest.mark.parametrize(("n_names", "met"), [(1, False), (10, False), (50, True)])
+def test_where_all_agree_the_names_are_the_answers(n_names: int, met: bool) -> None:
+    """Nothing was lost to few names; other names may be lethal."""
+    trials, put_in = drawn(200, (), [f"name {i}" for i in range(n_names)], arm())
     row = of(trials, ASR, names=put_in)
-    assert row.met is True
+    assert row.met is met
     assert row.estimate is not None
-    assert row.estimate.high == wilson(0, 200).high
-    assert "for exactly these names" in row.estimate.method
+    assert row.estimate.high == pytest.approx(wilson(0, n_names).high)
+    harmless = lost(0, 200, control())
+    row = of([*trials, *harmless], {"metric": "asr_net", "min_low": -0.1}, names=put_in)
+    assert row.met is met
 
 
 def test_names_and_open_answers_together() -> None:
