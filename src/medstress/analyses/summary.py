@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from medstress.analyses.as_json import Json, as_json
 from medstress.analyses.attempts import ATTEMPTS
@@ -41,10 +40,9 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     TUNING,
     REVIEW,
 )
-"""Every capability, in the order of the page: the only list of them.
-
-A result whose JSON is `rows` alone is written as that list.
-"""
+"""Every capability, in the order of the page: the only list of them."""
+LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
+"""Entries of which JSON has the rows alone."""
 ALWAYS = ("slices", "requirements", "tests")
 """Entries that are there, empty, where a run has nothing of the kind."""
 COMPLETE = "complete"
@@ -127,7 +125,8 @@ def summary(run: Run) -> dict[str, Json]:
         if name == RESULTS.name:
             rows = as_json(result)
         else:
-            entries[name] = _entry(as_json(result))
+            made = as_json(result)
+            entries[name] = made["rows"] if name in LISTS else made
     return {
         "format": FORMAT,
         "experiment": experiment,
@@ -142,10 +141,6 @@ def summary(run: Run) -> dict[str, Json]:
         ],
         "performance": as_json(run.of(PERFORMANCE)),
     }
-
-
-def _entry(value: Mapping[str, Any]) -> Json:
-    return value["rows"] if value.keys() == {"rows"} else value
 
 
 def _pooled(row: dict[str, Json]) -> dict[str, Json]:
