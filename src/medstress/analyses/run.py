@@ -25,7 +25,7 @@ from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
-from medstress.store.trials import Folder
+from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -72,6 +72,10 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What the perturbed queries of attacks put in."""
 
 
 class Run:

@@ -11,14 +11,17 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from medstress.analyses.run import Run
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.text import Edit
+from medstress.core.text import Edit, edit_rows
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.reviews import Review
+from medstress.store.trials import Substitutions
 
 PLACE = Place("cases", "drugs", "model")
 NEAR = AttackRecord(
@@ -185,6 +188,20 @@ class Planted:
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What `edits` put in; without them, the first success of each trial."""
+        firsts = {t.number: [(t.first.query, t.first.edits)] for t in self.trials if t.first}
+        queries = self.edits or firsts
+        return Substitutions.of(
+            self.trials,
+            (
+                (number, query, orjson.dumps(edit_rows(edits)))
+                for number in sorted(queries)
+                for query, edits in queries[number]
+            ),
+        )
 
 
 def planted_run(trials: Iterable[Trial], /, **parts: Any) -> Run:
