@@ -270,9 +270,7 @@ class _Spans:
         _, self._start = np.unique(lines.trial, return_index=True)
         self._end = {
             int(lines.trial[start]): (int(start), int(end))
-            for start, end in zip(
-                self._start, [*self._start[1:], len(lines.trial)], strict=True
-            )
+            for start, end in zip(self._start, [*self._start[1:], len(lines.trial)], strict=True)
         }
         self._types = self._types_of(cells)
 
@@ -335,7 +333,9 @@ class _Spans:
             n_tried=sum(tried.n_names for tried in every),
             n_allowed=sum(tried.n_allowed for tried in every),
             is_exact=is_exact,
-            n_distinct=len({name for spans in names.values() for s in spans.values() for name in s}),
+            n_distinct=len(
+                {name for spans in names.values() for s in spans.values() for name in s}
+            ),
             n_names=n_names,
             share=_mean_share(items, every=True),
             share_of_asked=_mean_share(items, every=False),
@@ -498,9 +498,9 @@ NAMED: Sequence[Field[Named]] = (
     ),
     Field(
         column=Column(heading="Prompt similarity", form="score", tip="mean cosine", wide=True),
-        read=lambda row: row.diversity.prompt_similarity
-        if row.diversity.prompt_similarity.n
-        else None,
+        read=lambda row: (
+            row.diversity.prompt_similarity if row.diversity.prompt_similarity.n else None
+        ),
     ),
 )
 COVERAGE: Sequence[Field[Coverage]] = (

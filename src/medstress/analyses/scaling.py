@@ -508,9 +508,7 @@ def compare_regimes(
     }
 
 
-def _contrast(
-    first: str, second: str, difference: Numbers, units: NDArray[np.int64]
-) -> Contrast:
+def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.int64]) -> Contrast:
     p = sign_flip_p(np.bincount(units, weights=difference).astype(np.float64))
     return Contrast(
         comparison=first,
@@ -628,9 +626,7 @@ def trend(points: Sequence[tuple[Sized, tuple[float, float]]]) -> Estimate:
         return line
     large = sizes > sizes.mean()
     ends = np.array([pair for _, pair in known])
-    falls, rises = (
-        _line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1)
-    )
+    falls, rises = (_line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1))
     lows = [e.low if e.low is not None else e.value for e in (line, falls)]
     highs = [e.high if e.high is not None else e.value for e in (line, rises)]
     return replace(
