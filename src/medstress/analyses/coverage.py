@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medstress.analyses.as_json import FLAT
 from medstress.analyses.diversity import Diversity, diversity
@@ -29,10 +30,11 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
-from medstress.core.items import Question
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Verdict
 from medstress.core.text import Edit, edit_distance
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate
+from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.resampling import item_mean
 from medstress.stats.shares import number_units, rate
 from medstress.store.trials import Span, Substitutions
@@ -41,6 +43,10 @@ EDIT_DISTANCE = "edit_distance"
 """Reason for leaving out a name that depends on the span."""
 CHARACTERS = (0, 5, 10, 15, 20, 30)
 """Lower ends of the classes of edit distance in characters; the last is open."""
+BINS = 20
+"""Equally large classes of names in a sweep."""
+MOST_ITEMS = 100
+"""Items of a sweep that are listed one by one."""
 MOST_WORDS = 6
 """The largest number of words with a class of its own; the last class is open."""
 
@@ -108,6 +114,46 @@ class Coverage:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """One of `BINS` equally large classes of names, from the nearest to the farthest."""
+
+    low: float
+    """Where it begins, as a share of the order of names."""
+    high: float
+    distance: tuple[float, float] | None
+    """Mean distance at its ends over items; None where it is not stored."""
+    success: Estimate
+    """Share of its names on which the model errs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneItem:
+    """One item of a sweep."""
+
+    item_id: str
+    distances: tuple[float, ...]
+    """At the `BINS` + 1 ends of the classes; empty where they are not stored."""
+    success: Sequence[float | None]
+    """Of each class; None for a class without names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Success by distance, of an attack that asks every name."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    n_items: int
+    n_asked: int
+    n_wrong: int
+    classes: Sequence[Class]
+    items: Sequence[OneItem]
+    """The first `MOST_ITEMS`; all count in the shares."""
+
+
 Unit: TypeAlias = Literal["words", "characters", "tokens"]
 
 
@@ -140,6 +186,7 @@ class Names(Shown):
     named: Sequence[Named]
     coverage: Sequence[Coverage]
     sizes: Sequence[BySize]
+    sweeps: Sequence[Sweep]
     title = "Names and edits"
 
     def tables(self) -> Sequence[Table]:
@@ -167,13 +214,19 @@ class Names(Shown):
             if rows:
                 fields = WORDS if unit == "words" else DISTANCES
                 tables.append(table(f"edit-{unit}", caption, rows, fields, n_labels=6))
+        classes = [(sweep, one) for sweep in self.sweeps for one in sweep.classes]
+        if classes:
+            caption = "Names on which the model errs, by their distance to the right answer"
+            notes = ["The names of every item, nearest first, in classes of equal size."]
+            tables.append(table("sweeps", caption, classes, CLASSES, n_labels=4, notes=notes))
         return tables
 
     def charts(self) -> Sequence[Chart]:
-        """Success of first queries by words replaced and inserted."""
+        """Success by distance, and of first queries by words replaced and inserted."""
+        charts = _sweep_charts(self.sweeps)
         rows = [row for row in self.sizes if row.unit == "words"]
         if len({(row.low, row.high) for row in rows}) < 2:
-            return ()
+            return charts
         places = [_place(row) for row in rows]
         points = tuple(
             Point(
@@ -185,6 +238,7 @@ class Names(Shown):
             for row in rows
         )
         return [
+            *charts,
             Chart(
                 name="words",
                 title="Lost at the first query, by words replaced (rows) and inserted (columns)",
@@ -192,7 +246,7 @@ class Names(Shown):
                 x="words inserted",
                 y="share of right answers lost",
                 points=points,
-            )
+            ),
         ]
 
 
@@ -216,6 +270,7 @@ class NamesOfRun:
             named=[_named(cell) for cell in naming],
             coverage=coverage(run, naming),
             sizes=sizes,
+            sweeps=sweeps(run, naming),
         )
 
 
@@ -461,7 +516,126 @@ def _tokens(tokens: int) -> tuple[int, int | None]:
     return (tokens, tokens) if tokens < MOST_WORDS else (MOST_WORDS, None)
 
 
+# Attacks that ask every name -------------------------------------------------------------------
+
+
+class Swept(NamedTuple):
+    """The answers to one item with every name, nearest first."""
+
+    trial: Trial
+    outcomes: Sequence[Outcome]
+
+
+def sweeps(run: Run, cells: Sequence[Cell]) -> list[Sweep]:
+    """Return success by distance for `exhaustive` attacks.
+
+    Trials that did not end asked only the nearest names and are left out.
+    """
+    exhaustive = [cell for cell in cells if cell.attack.params.get("sampler") == "exhaustive"]
+    rows = (sweep(cell, list(_swept(run, cell))) for cell in exhaustive)
+    return [row for row in rows if row is not None]
+
+
+def _swept(run: Run, cell: Cell) -> Iterator[Swept]:
+    # A task reads the answers; only these attacks need one.
+    from medstress.results.stored_prompts import Prompts
+
+    ended = {t.number: t for t in cell.trials if t.verdict in (Verdict.FLIPPED, Verdict.HELD)}
+    prompts = Prompts(run.manifest)
+    for number, queries in run.folder.answers([*ended]).items():
+        trial = ended[number]
+        # Deletions are probes, no names.
+        outcomes = [
+            prompts.prediction(
+                cell.place.victim,
+                cell.place.dataset,
+                Candidate(item=trial.item, edits=edits),
+                answers,
+            ).outcome
+            for edits, answers in queries
+            if edits and all(edit.replacement for edit in edits)
+        ]
+        if outcomes:
+            yield Swept(trial, outcomes)
+
+
+def sweep(cell: Cell, swept: Sequence[Swept]) -> Sweep | None:
+    """Return success by distance of one attack; None without an answer.
+
+    Args:
+        cell: the attack.
+        swept: its trials with all their answers. An unreadable answer is not wrong, and may be.
+    """
+    # Sorted, so that sums of an extended run equal those of a fresh one.
+    order = sorted(swept, key=lambda one: one.trial.item.id)
+    if not order:
+        return None
+    classes = [np.array_split(np.array(one.outcomes, dtype=object), BINS) for one in order]
+    ends = [one.trial.distances for one in order if len(one.trial.distances) == BINS + 1]
+    mean_ends = np.mean(ends, axis=0).tolist() if ends else None
+    return Sweep(
+        **cell.place._asdict(),
+        attack=cell.attack.label,
+        n_items=len(order),
+        n_asked=sum(len(one.outcomes) for one in order),
+        n_wrong=sum(outcome is Outcome.WRONG for one in order for outcome in one.outcomes),
+        classes=[
+            Class(
+                low=i / BINS,
+                high=(i + 1) / BINS,
+                distance=(mean_ends[i], mean_ends[i + 1]) if mean_ends else None,
+                success=_errs([(one, parts[i]) for one, parts in zip(order, classes, strict=True)]),
+            )
+            for i in range(BINS)
+        ],
+        items=[
+            OneItem(
+                item_id=one.trial.item.id,
+                distances=one.trial.distances if len(one.trial.distances) == BINS + 1 else (),
+                success=[
+                    float((part == Outcome.WRONG).mean()) if part.size else None for part in parts
+                ],
+            )
+            for one, parts in [*zip(order, classes, strict=True)][:MOST_ITEMS]
+        ],
+    )
+
+
+def _errs(parts: Sequence[tuple[Swept, NDArray[np.object_]]]) -> Estimate:
+    """Estimate the share of names on which the model errs."""
+    units = number_units([one.trial.path for one, part in parts for _ in part])
+    answers = np.concatenate([part for _, part in parts])
+    wrong, is_open = answers == Outcome.WRONG, answers == Outcome.UNREADABLE
+    estimate = rate(wrong, units)
+    return with_worst(estimate, estimate, rate(wrong | is_open, units))
+
+
 # What is shown ---------------------------------------------------------------------------------
+
+
+def _sweep_charts(rows: Sequence[Sweep]) -> list[Chart]:
+    points = []
+    for row in rows:
+        for one in row.classes:
+            ends = one.distance or (one.low, one.high)
+            # One item estimates nothing about others, so it has no interval.
+            share = one.success if row.n_items > 1 else one.success.value
+            if share is not None and one.success.value is not None:
+                at = f"{label(row.attack).words}, {label(row.victim).words}, {row.group}"
+                points.append(Point(x=sum(ends) / 2, y=share, series=at, panel=row.dataset))
+    if not points:
+        return []
+    is_distance = all(one.distance is not None for row in rows for one in row.classes)
+    return [
+        Chart(
+            name="sweeps",
+            title="Names on which the model errs, by distance to the right answer",
+            kind="lines",
+            x="distance" if is_distance else "names, nearest first (share)",
+            y="share of names",
+            points=tuple(points),
+        )
+    ]
 
 
 def _place(row: BySize) -> Place:
@@ -537,4 +711,21 @@ DISTANCES: Sequence[Field[BySize]] = (
         read=lambda row: "more" if row.high is None else str(row.high),
     ),
     *_SUCCESS,
+)
+CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
+    *(
+        Field(column=one.column, read=lambda pair, read=one.read: read(pair[0]))  # type: ignore[misc]
+        for one in _fields()
+    ),
+    Field(column=Column(heading="Names from", form="number"), read=lambda pair: pair[1].low),
+    Field(column=Column(heading="to", form="number"), read=lambda pair: pair[1].high),
+    Field(
+        column=Column(heading="Distance from", form="number", wide=True),
+        read=lambda pair: pair[1].distance[0] if pair[1].distance else None,
+    ),
+    Field(
+        column=Column(heading="to", form="number", key="distance_to", wide=True),
+        read=lambda pair: pair[1].distance[1] if pair[1].distance else None,
+    ),
+    Field(column=Column(heading="Errs", form="share"), read=lambda pair: pair[1].success),
 )

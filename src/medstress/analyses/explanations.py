@@ -24,7 +24,6 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     Chart,
     Column,
-    Entry,
     Field,
     Point,
     Remark,
@@ -332,9 +331,9 @@ class Explanations(Shown):
             remarks.append(
                 Remark(
                     rule="edit_not_shown",
-                    sentence=f"the edit is not in the prompt of {self.n_edit_not_shown:,} explained "
-                    "trials, because the prompt does not list the options; they are left out where "
-                    "the edit is looked for.",
+                    sentence="the edit is not in the prompt of "
+                    f"{self.n_edit_not_shown:,} explained trials, because the prompt does not list "
+                    "the options; they are left out where the edit is looked for.",
                 )
             )
         if len(self.masks) > 1:

@@ -77,6 +77,11 @@ class Stored(Protocol):
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
+
 
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.

@@ -25,6 +25,7 @@ from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.kinds import kind_of
+from medstress.store.codec import decode_answer
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader, StoredTrial
@@ -150,6 +151,24 @@ class Folder:
             for number, query, edits in reader.attack_edits():
                 queries[number].append((query, edits_of(orjson.loads(edits))))
             return queries
+
+        return self.read(collect)
+
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order.
+
+        Answers are those of the back end, one a call; a task says what they mean.
+        """
+
+        def collect(reader: RunReader) -> dict[int, list[tuple[tuple[Edit, ...], list[Any]]]]:
+            queries: dict[int, dict[int, tuple[tuple[Edit, ...], list[Any]]]] = defaultdict(dict)
+            for number, query, edits, body, tokens in reader.answered_queries(list(numbers)):
+                if query not in queries[number]:
+                    queries[number][query] = edits_of(orjson.loads(edits or "[]")), []
+                queries[number][query][1].append(decode_answer(body, *tokens))
+            return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
         return self.read(collect)
 

@@ -189,6 +189,10 @@ class Planted:
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
+    def answers(self, numbers: Sequence[int]) -> Mapping[int, Any]:
+        """Return nothing: planted trials have no answers of a back end."""
+        return {}
+
     @property
     def substitutions(self) -> Substitutions:
         """What `edits` put in; without them, the first success of each trial."""
