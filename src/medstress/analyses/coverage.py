@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,14 @@ from medstress.analyses.shown import (
     Chart,
     Column,
     Field,
+    Label,
+    Placed,
     Point,
     Shown,
     Table,
     label,
     panel,
+    place_labels,
     table,
 )
 from medstress.core.arms import Place
@@ -39,6 +42,7 @@ from medstress.stats.resampling import item_mean
 from medstress.stats.shares import number_units, rate
 from medstress.store.trials import Span, Substitutions
 
+R = TypeVar("R")
 EDIT_DISTANCE = "edit_distance"
 """Reason for leaving out a name that depends on the span."""
 CHARACTERS = (0, 5, 10, 15, 20, 30)
@@ -303,13 +307,13 @@ class _Tried(NamedTuple):
 def coverage(run: Run, cells: Sequence[Cell]) -> list[Coverage]:
     """Return the coverage of every attack, then of all attacks of each place together."""
     groups: Mapping[str, Mapping[str, Any]] = run.manifest["groups"]
-    known = [cell for cell in cells if groups.get(cell.place.group, {}).get("n_names")]
+    counted = [cell for cell in cells if groups.get(cell.place.group, {}).get("n_names")]
     together: dict[Place, list[Cell]] = defaultdict(list)
-    for cell in known:
+    for cell in counted:
         together[cell.place].append(cell)
-    rows = [(cell.attack.label, [cell]) for cell in known]
+    rows = [(cell.attack.label, [cell]) for cell in counted]
     both = [*rows, *((None, arms) for arms in together.values() if len(arms) > 1)]
-    reader = _Spans(run, known)
+    reader = _Spans(run, counted)
     made = (reader.coverage(attack, arms) for attack, arms in both)
     return [row for row in made if row is not None]
 
@@ -322,10 +326,10 @@ class _Spans:
         self._lines, self._groups = lines, run.manifest["groups"]
         folded = {name.casefold(): i for i, name in enumerate(lines.names)}
         self._folded = np.array([folded[name.casefold()] for name in lines.names], dtype=np.int64)
-        _, self._start = np.unique(lines.trial, return_index=True)
-        self._end = {
-            int(lines.trial[start]): (int(start), int(end))
-            for start, end in zip(self._start, [*self._start[1:], len(lines.trial)], strict=True)
+        starts = np.unique(lines.trial, return_index=True)[1].tolist()
+        self._ends = {
+            int(lines.trial[start]): (start, end)
+            for start, end in zip(starts, [*starts[1:], len(lines.trial)], strict=True)
         }
         self._types = self._types_of(cells)
 
@@ -342,7 +346,7 @@ class _Spans:
 
     def _of(self, trial: Trial) -> tuple[Sequence[int], Sequence[int], frozenset[Span]]:
         """Return spans and names of a trial's queries, and the spans of its first query."""
-        start, end = self._end.get(trial.number, (0, 0))
+        start, end = self._ends.get(trial.number, (0, 0))
         span, name = self._lines.span[start:end], self._folded[self._lines.name[start:end]]
         is_first = self._lines.query[start:end] == self._lines.query[start] if end > start else []
         first = frozenset(self._lines.spans[i] for i in span[is_first]) if end > start else ()
@@ -406,7 +410,7 @@ class _Spans:
                 continue
             words = set(item.text_of(m.field)[m.start : m.end].casefold().split())
             is_option = m.field in item.letters
-            # Entities of a text that share a word with the right answer are what it is known by.
+            # In a text, an entity that shares a word with the right answer gives it away.
             fits = m.field != item.key if is_option else not key & words
             if fits and (m.field if not is_option else "options") == wanted:
                 yield m.field, m.start, m.end
@@ -638,6 +642,14 @@ def _sweep_charts(rows: Sequence[Sweep]) -> list[Chart]:
     ]
 
 
+class Labelled(Placed, Protocol):
+    """What names an attack in a place; None: all attacks."""
+
+    @property
+    def attack(self) -> str | None:
+        """Label of the attack."""
+
+
 def _place(row: BySize) -> Place:
     return Place(row.dataset, row.group, row.victim)
 
@@ -646,20 +658,18 @@ def _words(n: int) -> str:
     return f"{n} or more" if n == MOST_WORDS else str(n)
 
 
-def _fields(*, with_none: str = "") -> list[Field[Any]]:
-    return [
-        Field(
-            column=Column(heading="Attack"),
-            read=lambda row: with_none if row.attack is None else label(row.attack),
-        ),
-        Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-        Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-        Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-    ]
+def _labels(of: Callable[[R], Labelled], without: str = "") -> list[Field[R]]:
+    """Return the columns that name a row."""
+
+    def attack(row: R) -> Label | str:
+        name = of(row).attack
+        return without if name is None else label(name)
+
+    return [Field(column=Column(heading="Attack"), read=attack), *place_labels(of)]
 
 
 NAMED: Sequence[Field[Named]] = (
-    *_fields(),
+    *_labels(lambda row: row),
     Field(column=Column(heading="Successes", form="count"), read=lambda row: row.n_successes),
     Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_names),
     Field(
@@ -678,7 +688,7 @@ NAMED: Sequence[Field[Named]] = (
     ),
 )
 COVERAGE: Sequence[Field[Coverage]] = (
-    *_fields(with_none="all of them"),
+    *_labels(lambda row: row, without="all of them"),
     Field(column=Column(heading="Items", form="count", wide=True), read=lambda row: row.n_items),
     Field(column=Column(heading="Spans asked", form="count"), read=lambda row: row.n_spans_asked),
     Field(column=Column(heading="of", form="count", key="n_spans"), read=lambda row: row.n_spans),
@@ -698,13 +708,13 @@ _SUCCESS: Sequence[Field[BySize]] = (
     Field(column=Column(heading="Lost at once", form="share"), read=lambda row: row.asr_at_1),
 )
 WORDS: Sequence[Field[BySize]] = (
-    *_fields(),
+    *_labels(lambda row: row),
     Field(column=Column(heading="Words replaced"), read=lambda row: _words(row.low)),
     Field(column=Column(heading="inserted"), read=lambda row: _words(row.high or 0)),
     *_SUCCESS,
 )
 DISTANCES: Sequence[Field[BySize]] = (
-    *_fields(),
+    *_labels(lambda row: row),
     Field(column=Column(heading="From", form="count"), read=lambda row: row.low),
     Field(
         column=Column(heading="to"),
@@ -712,11 +722,14 @@ DISTANCES: Sequence[Field[BySize]] = (
     ),
     *_SUCCESS,
 )
+
+
+def _of_sweep(row: tuple[Sweep, object]) -> Sweep:
+    return row[0]
+
+
 CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
-    *(
-        Field(column=one.column, read=lambda pair, read=one.read: read(pair[0]))  # type: ignore[misc]
-        for one in _fields()
-    ),
+    *_labels(_of_sweep),
     Field(column=Column(heading="Names from", form="number"), read=lambda pair: pair[1].low),
     Field(column=Column(heading="to", form="number"), read=lambda pair: pair[1].high),
     Field(

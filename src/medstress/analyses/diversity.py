@@ -165,10 +165,10 @@ def _resampled(seeds: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[bool, 
 def prompt_similarity(cell: Cell) -> Estimate:
     """Estimate the mean cosine of prompts over first successes whose prompts were embedded."""
     firsts = [(i, t.first) for i, t in enumerate(cell.trials) if t.first is not None]
-    known = [(i, f.similarity) for i, f in firsts if f.similarity is not None]
-    if not known:
+    embedded = [(i, f.similarity) for i, f in firsts if f.similarity is not None]
+    if not embedded:
         return unknown("not computed")
-    n_open = len(firsts) - len(known)
+    n_open = len(firsts) - len(embedded)
     what = "mean cosine of prompts over successes" + (f", {n_open} not embedded" if n_open else "")
-    places, values = zip(*known, strict=True)
+    places, values = zip(*embedded, strict=True)
     return mean_over(np.array(values), cell.units[0][list(places)], what)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.resampling import RESAMPLES, bootstrapped, item_mean, resampled_mean
 from medstress.stats.shares import Mask, Numbers
 
+R = TypeVar("R")
 PURPOSE = "explain"
 WINDOW = 10
 """Tokens on either side of an edit that count as near it."""
@@ -765,18 +766,11 @@ def _top_fields(all_: Explanations) -> list[Field[tuple[Profiles, str]]]:
         places = {place: _TOPS[place] for place in ("edit", "elsewhere")}
     elif {case.key for case in all_.cases} == {FOUND}:
         places = {"edit": _TOPS["edit"], "key": "In the entity", "elsewhere": _TOPS["elsewhere"]}
-    fields = [Field(column=Column(heading="Prompt"), read=lambda pair: str(pair[1]))]
+    fields: list[Field[tuple[Profiles, str]]] = [
+        Field(column=Column(heading="Prompt"), read=lambda pair: pair[1])
+    ]
     for place, words in places.items():
-        fields += [
-            Field(
-                column=Column(heading=words, form="score", key=place),
-                read=lambda pair, place=place: _top(pair, place).share,
-            ),
-            Field(
-                column=Column(heading="by chance", form="number", key=f"{place}_by_chance"),
-                read=lambda pair, place=place: _top(pair, place).chance.value,
-            ),
-        ]
+        fields += _beside(words, place, partial(_top, place=place))
     return fields
 
 
@@ -785,11 +779,13 @@ def _top(pair: tuple[Profiles, str], place: Where) -> BesideChance:
     return (row.top_before if side == "before" else row.top_after)[place]
 
 
-def _beside(
-    heading: str, key: str, read: Callable[[Profiles], BesideChance]
-) -> list[Field[Profiles]]:
+def _beside(heading: str, key: str, read: Callable[[R], BesideChance]) -> list[Field[R]]:
+    """Return the columns of a share and of what chance would give."""
     return [
-        Field(column=Column(heading=heading, form="score", key=key), read=lambda r: read(r).share),
+        Field(
+            column=Column(heading=heading, form="score", key=key),
+            read=lambda row: read(row).share,
+        ),
         Field(
             column=Column(heading="by chance", form="number", key=f"{key}_by_chance"),
             read=lambda row: read(row).chance.value,
@@ -797,9 +793,17 @@ def _beside(
     ]
 
 
+def _edit(row: Profiles) -> BesideChance:
+    return row.top_after["edit"]
+
+
+def _near(row: Profiles) -> BesideChance:
+    return row.near
+
+
 BRIEF: Sequence[Field[Profiles]] = (
-    *_beside("In the edit", "edit", lambda row: row.top_after["edit"]),
-    *_beside("Change near it", "near", lambda row: row.near),
+    *_beside("In the edit", "edit", _edit),
+    *_beside("Change near it", "near", _near),
 )
 CHANGES: Sequence[Field[Profiles]] = (
     Field(column=Column(heading="Mean change", form="score"), read=lambda row: row.change),
@@ -808,7 +812,7 @@ CHANGES: Sequence[Field[Profiles]] = (
         read=lambda row: row.change_near,
     ),
     Field(column=Column(heading="farther away", form="score"), read=lambda row: row.change_far),
-    *_beside("Share near", "near", lambda row: row.near),
+    *_beside("Share near", "near", _near),
 )
 
 
@@ -846,6 +850,6 @@ def _head(when: str, side: Map, case: Profile) -> str:
     ends = f"{side.base:.3f}", f"{side.full:.3f}"
     if case.value == SCORE:
         return f"{when}: score {ends[1]}; with everything masked {ends[0]}"
-    said = "no readable answer" if side.answer is None else f"answered {side.answer}"
+    answer = "no readable answer" if side.answer is None else f"answered {side.answer}"
     right = " (right)" if side.answer == case.key else ""
-    return f"{when}: {said}{right}; values for {side.output}: {ends[0]} to {ends[1]}"
+    return f"{when}: {answer}{right}; values for {side.output}: {ends[0]} to {ends[1]}"

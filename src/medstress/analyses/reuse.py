@@ -26,6 +26,7 @@ from medstress.analyses.shown import (
     Table,
     label,
     panel,
+    place_labels,
     table,
 )
 from medstress.analyses.success import with_worst_line
@@ -317,18 +318,9 @@ def _reused(
     rows = []
     for m in sizes:
         put = {item: one for item, one in current.items() if one.places(m)}
-        decided = [item for item, one in put.items() if one.flips(m) is not None]
-        reuse, least, most = (
-            rate(
-                np.array([bool(hits(put[item])) for item in items], dtype=bool),
-                number_units([path[item] for item in items]),
-            )
-            for items, hits in (
-                (decided, lambda one: one.flips(m)),  # noqa: B023 - called at once
-                ([*put], lambda one: one.surely(m)),  # noqa: B023
-                ([*put], lambda one: one.maybe(m)),  # noqa: B023
-            )
-        )
+        decided = {item: flips for item, one in put.items() if (flips := one.flips(m)) is not None}
+        least = {item: one.surely(m) for item, one in put.items()}
+        most = {item: one.maybe(m) for item, one in put.items()}
         rows.append(
             Reused(
                 **cell.place._asdict(),
@@ -337,10 +329,15 @@ def _reused(
                 n_items=len(tops),
                 n_never_asked=len(tops) - len(put),
                 n_unanswered=len(put) - len(decided),
-                reuse=with_worst(reuse, least, most),
+                reuse=with_worst(*(_rate(flips, path) for flips in (decided, least, most))),
             )
         )
     return rows
+
+
+def _rate(flips: Mapping[str, bool], path: Mapping[str, tuple[str, str]]) -> Estimate:
+    hits = np.array([*flips.values()], dtype=np.bool_)
+    return rate(hits, number_units([path[item] for item in flips]))
 
 
 def _listed(cell: Cell, ranked: Sequence[Ranked]) -> Listed:
@@ -428,14 +425,9 @@ def _place(row: Reused) -> Place:
     return Place(row.dataset, row.group, row.victim)
 
 
-_LABELS: Sequence[Field[Any]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-)
 ASKED: Sequence[Field[Reused]] = (
-    *_LABELS,
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    *place_labels(lambda row: row),
     Field(column=Column(heading="Names (m)"), read=lambda row: str(row.m)),
     Field(column=Column(heading="Items", form="count"), read=lambda row: row.n_items),
     Field(
@@ -450,12 +442,16 @@ ASKED: Sequence[Field[Reused]] = (
         read=lambda row: row.n_unanswered,
     ),
 )
+
+
+def _of_list(row: tuple[Listed, object]) -> Listed:
+    return row[0]
+
+
 NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
     Field(column=Column(heading="Name"), read=lambda pair: pair[1].name),
-    *(
-        Field(column=one.column, read=lambda pair, read=one.read: read(pair[0]))  # type: ignore[misc]
-        for one in _LABELS
-    ),
+    Field(column=Column(heading="Attack"), read=lambda pair: label(pair[0].attack)),
+    *place_labels(_of_list),
     Field(column=Column(heading="Successes", form="count"), read=lambda pair: pair[1].n_successes),
     Field(column=Column(heading="Items", form="count"), read=lambda pair: pair[1].n_items),
 )

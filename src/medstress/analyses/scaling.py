@@ -32,6 +32,7 @@ from medstress.analyses.shown import (
     Table,
     label,
     panel,
+    place_labels,
     table,
     where,
 )
@@ -129,6 +130,20 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What a series shows on the items that all its attacks attacked."""
+
+    n_items: int
+    regimes: Mapping[str, Estimate]
+    """Mean success over the values of n of a regime: its best n would be chosen on these items."""
+    tests: Sequence[Contrast]
+    peaks: Mapping[str, Extreme]
+    """The n of highest success on either side of 0."""
+    valley: Extreme | None
+    """The n of lowest success; random sampling counts as n = 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """PDWS attacks that differ only in n, ordered by it, and random sampling beside them."""
 
@@ -138,15 +153,7 @@ class Series:
     spec: Mapping[str, Any]
     points: Sequence[AtExponent]
     random: AtExponent | None
-    n_items: int
-    """Items that all of them attacked; regimes, tests and extremes are about these."""
-    regimes: Mapping[str, Estimate]
-    """Mean success over the values of n of a regime: its best n would be chosen on these items."""
-    tests: Sequence[Contrast]
-    peaks: Mapping[str, Extreme]
-    """The n of highest success on either side of 0."""
-    valley: Extreme | None
-    """The n of lowest success; random sampling counts as n = 0."""
+    shared: Shared = field(metadata=FLAT)
 
     @property
     def place(self) -> Place:
@@ -207,15 +214,11 @@ class Scaling(Shown):
             ]
             caption = "Success by the exponent n"
             tables.append(table("exponents", caption, points, POINTS, n_labels=4))
-            tests = [(series, test) for series in self.exponents for test in series.tests]
+            tests = [(series, test) for series in self.exponents for test in series.shared.tests]
             if tests:
                 caption = "Near, random and far names on the same items"
                 tables.append(table("regimes", caption, tests, TESTS, n_labels=4))
-            extremes = [
-                (series, which, extreme)
-                for series in self.exponents
-                for which, extreme in _extremes(series)
-            ]
+            extremes = [(series, one) for series in self.exponents for one in _extremes(series)]
             note = "The n of highest and lowest success are chosen on the items that they are of."
             caption = "Where success is highest and lowest over n"
             if extremes:
@@ -295,7 +298,7 @@ class Scaling(Shown):
                 sentence=_in_words(series, test),
             )
             for series in self.exponents
-            for test in series.tests
+            for test in series.shared.tests
         ]
 
 
@@ -362,9 +365,9 @@ def _add_curves(
 ) -> None:
     """Add the curves of one place, and their pairs: of attacks with a budget of 2 or more."""
     # An attack that asks every name has no budget to recommend.
-    known = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
+    limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
-    arms = [(cell, hits(cell, units, budget_of(cell))) for cell in known]
+    arms = [(cell, hits(cell, units, budget_of(cell))) for cell in limited]
     for cell, arm in arms:
         curves.append(
             Curve(
@@ -379,8 +382,8 @@ def _add_curves(
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
-            found = two_curves(ours, others, (drawn[id(ours)], drawn[id(others)]))
-            pairs.append(_pair(place, first.attack.label, second.attack.label, found))
+            both = two_curves(ours, others, (drawn[id(ours)], drawn[id(others)]))
+            pairs.append(_pair(place, first.attack.label, second.attack.label, both))
 
 
 def _pair(place: Place, attack: str, against: str, both: TwoCurves) -> CurvePair:
@@ -416,7 +419,7 @@ def _series(place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
             spec=json.loads(shared),
             points=[_point(cell, float(cell.attack.params["n"])) for cell in members],
             random=None if random is None else _point(random, None),
-            **_compared(members, random, cells, budget),
+            shared=_compared(members, random, cells, budget),
         )
 
 
@@ -452,60 +455,56 @@ def _point(cell: Cell, n: float | None) -> AtExponent:
 
 def _compared(
     members: Sequence[Cell], random: Cell | None, cells: Sequence[Cell], budget: int
-) -> dict[str, Any]:
-    """Return what is computed over the items that all attacks of a series attacked."""
+) -> Shared:
+    """Compare the attacks of a series on the items that all of them attacked."""
     clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
     items = sorted(clusters)
     chosen = [*members, *((random,) if random else ())]
     arms = [hits(cell, items, budget, by_item=True) for cell in chosen]
-    met = np.all([arm.counts > 0 for arm in arms], axis=0)
-    rates = np.array([arm.successes[met, -1] / arm.counts[met] for arm in arms])
-    shared = [clusters[item] for item, is_met in zip(items, met, strict=True) if is_met]
-    units = np.unique(np.array(shared, dtype=object).astype(str), return_inverse=True)[1]
-    exponents = [float(cell.attack.params["n"]) for cell in members]
-    return {"n_items": int(met.sum()), **compare_regimes(rates, exponents, units)}
+    shared = np.all([arm.counts > 0 for arm in arms], axis=0)
+    rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
+    documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
+    units = np.unique(np.array(documents, dtype=str), return_inverse=True)[1]
+    return compare_regimes(rates, [float(cell.attack.params["n"]) for cell in members], units)
 
 
-def compare_regimes(
-    rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]
-) -> dict[str, Any]:
-    """Compare the regimes of one series.
+def compare_regimes(rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]) -> Shared:
+    """Compare the regimes of one series; p-values are not adjusted yet.
 
     Args:
         rates: success by attack and item, shape (k, m): an attack for each exponent, and if there
             is one more, random sampling.
         exponents: the values of n, ascending.
         units: the document of each item, shape (m,).
-
-    Returns:
-        `regimes`, `tests`, `peaks` and `valley` of a `Series`; p-values are not adjusted yet.
     """
     k, m = len(exponents), rates.shape[1]
+    has_random = len(rates) > k
     members = {
         "near": [i for i in range(k) if exponents[i] < 0],
-        "random": [k] if len(rates) > k else [i for i in range(k) if exponents[i] == 0],
+        "random": [k] if has_random else [i for i in range(k) if exponents[i] == 0],
         "far": [i for i in range(k) if exponents[i] > 0],
     }
     means = {name: rates[rows].mean(axis=0) for name, rows in members.items() if rows}
     none = unknown("no attack of this regime")
-    at, order = [*exponents, *([0.0] if len(rates) > k else ())], np.arange(len(rates))
-    grid = sorted(order, key=lambda i: at[i])
-    return {
-        "regimes": {r: item_mean(means[r], 0.0, units) if r in means else none for r in REGIMES},
-        "tests": [
+    at = [*exponents, *([0.0] if has_random else ())]
+    grid = sorted(range(len(rates)), key=lambda i: at[i])
+    return Shared(
+        n_items=m,
+        regimes={r: item_mean(means[r], 0.0, units) if r in means else none for r in REGIMES},
+        tests=[
             _contrast(first, second, means[first] - means[second], units)
             for first, second in combinations(REGIMES, 2)
             if first in means and second in means and m
         ],
-        "peaks": {
+        peaks={
             name: peak(rates[members[name]].T, [exponents[i] for i in members[name]], units)
             for name in ("near", "far")
             if members[name] and m
         },
-        "valley": peak(-rates[grid].T, [at[i] for i in grid], units)
+        valley=peak(-rates[grid].T, [at[i] for i in grid], units)
         if m and members["near"] and members["far"]
         else None,
-    }
+    )
 
 
 def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.int64]) -> Contrast:
@@ -545,14 +544,14 @@ def _adjusted(rows: Sequence[Series]) -> list[Series]:
     """Return the series with p-values adjusted over all tests of one goal."""
     families: dict[str, list[Contrast]] = defaultdict(list)
     for row in rows:
-        families[str(row.spec.get("goal"))] += row.tests
+        families[str(row.spec.get("goal"))] += row.shared.tests
     adjusted = {
-        id(test): p
+        id(test): replace(test, p_adjusted=p)
         for tests in families.values()
         for test, p in zip(tests, benjamini_hochberg([t.p for t in tests]), strict=True)
     }
     return [
-        replace(row, tests=[replace(test, p_adjusted=adjusted[id(test)]) for test in row.tests])
+        replace(row, shared=replace(row.shared, tests=[adjusted[id(t)] for t in row.shared.tests]))
         for row in rows
     ]
 
@@ -565,8 +564,8 @@ def by_size(run: Run) -> list[BySize]:
     victims: Mapping[str, Any] = run.manifest["victims"]
     rows: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
     for cell in run.attacks:
-        known = victims.get(cell.place.victim, {}).get("parameters")
-        if known is not None and cell.attack.judged and not cell.attack.asks_clean_only:
+        has_size = victims.get(cell.place.victim, {}).get("parameters") is not None
+        if has_size and cell.attack.judged and not cell.attack.asks_clean_only:
             rows[cell.place.dataset, cell.place.group, cell.attack.label].append(cell)
     sizes = []
     for (dataset, group, attack), cells in sorted(rows.items()):
@@ -617,15 +616,15 @@ def trend(points: Sequence[tuple[Sized, tuple[float, float]]]) -> Estimate:
     Args:
         points: each model, and the least and the largest ASR that its open answers allow.
     """
-    known = [(p, ends) for p, ends in points if p.asr.value is not None]
-    sizes = np.array([log10(p.parameters) for p, _ in known])
+    rated = [(p, ends) for p, ends in points if p.asr.value is not None]
+    sizes = np.array([log10(p.parameters) for p, _ in rated])
     if len(set(sizes.tolist())) < 3:
-        return unknown("needs victims of three sizes", len(known))
-    line = _line(sizes, np.array([p.asr.value for p, _ in known]))
-    if all(p.asr.worst is None for p, _ in known):
+        return unknown("needs victims of three sizes", len(rated))
+    line = _line(sizes, np.array([p.asr.value for p, _ in rated]))
+    if all(p.asr.worst is None for p, _ in rated):
         return line
     large = sizes > sizes.mean()
-    ends = np.array([pair for _, pair in known])
+    ends = np.array([pair for _, pair in rated])
     falls, rises = (_line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1))
     lows = [e.low if e.low is not None else e.value for e in (line, falls)]
     highs = [e.high if e.high is not None else e.value for e in (line, rises)]
@@ -668,10 +667,10 @@ def _budget(series: Series) -> str:
 
 
 def _extremes(series: Series) -> Iterator[tuple[str, Extreme]]:
-    for name, extreme in series.peaks.items():
+    for name, extreme in series.shared.peaks.items():
         yield f"highest, {name} names", extreme
-    if series.valley is not None:
-        yield "lowest", series.valley
+    if series.shared.valley is not None:
+        yield "lowest", series.shared.valley
 
 
 def _in_words(series: Series, test: Contrast) -> str:
@@ -684,22 +683,6 @@ def _in_words(series: Series, test: Contrast) -> str:
     return f"{head}{first} succeed {'more' if value > 0 else 'less'} often than {second}."
 
 
-def _labels(*headings: str) -> list[Column]:
-    wide = ("Data", "Group")
-    return [Column(heading=heading, wide=heading in wide) for heading in headings]
-
-
-_ATTACK, _AGAINST, _MODEL, _DATA, _GROUP = _labels("Attack", "Against", "Model", "Data", "Group")
-_PLACE: Sequence[Field[Any]] = (
-    Field(column=_MODEL, read=lambda row: label(row.victim)),
-    Field(column=_DATA, read=lambda row: label(row.dataset)),
-    Field(column=_GROUP, read=lambda row: label(row.group)),
-)
-_OF_SERIES: Sequence[Field[Any]] = tuple(
-    Field(column=one.column, read=lambda pair, read=one.read: read(pair[0])) for one in _PLACE
-)
-
-
 def _field(heading: str, form: str, name: str, tip: str = "", *, wide: bool = False) -> Field[Any]:
     column = Column(heading=heading, form=form, key=name, tip=tip, wide=wide)  # type: ignore[arg-type]
     return Field(column=column, read=lambda row: getattr(row, name))
@@ -710,9 +693,13 @@ def _why(estimate: Estimate) -> Entry:
     return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
 
 
+def _of_series(row: tuple[Series, object]) -> Series:
+    return row[0]
+
+
 CURVES: Sequence[Field[Curve]] = (
-    Field(column=_ATTACK, read=lambda row: label(row.attack)),
-    *_PLACE,
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    *place_labels(lambda row: row),
     _field("Budget", "count", "budget"),
     _field("Items", "count", "n_items", wide=True),
     Field(
@@ -733,9 +720,9 @@ CURVES: Sequence[Field[Curve]] = (
     ),
 )
 PAIRS: Sequence[Field[CurvePair]] = (
-    Field(column=_ATTACK, read=lambda row: label(row.attack)),
-    Field(column=_AGAINST, read=lambda row: label(row.against)),
-    *_PLACE,
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    Field(column=Column(heading="Against"), read=lambda row: label(row.against)),
+    *place_labels(lambda row: row),
     _field("Items", "count", "n_items", wide=True),
     _field("Largest gap", "score", "gap", "first minus second"),
     _field("at", "score", "gap_budget", "queries"),
@@ -749,8 +736,8 @@ PAIRS: Sequence[Field[CurvePair]] = (
     ),
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
-    Field(column=_ATTACK, read=lambda pair: label(pair[1].attack)),
-    *_OF_SERIES,
+    Field(column=Column(heading="Attack"), read=lambda pair: label(pair[1].attack)),
+    *place_labels(_of_series),
     Field(column=Column(heading="n", form="number"), read=lambda pair: pair[1].n),
     Field(column=Column(heading="Lost (ASR)", form="share"), read=lambda pair: pair[1].asr),
     Field(
@@ -768,25 +755,25 @@ POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
 )
 TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
     Field(column=Column(heading="Names"), read=lambda pair: pair[1].comparison),
-    *_OF_SERIES,
+    *place_labels(_of_series),
     Field(column=Column(heading="Against"), read=lambda pair: pair[1].against),
     Field(column=Column(heading="Difference", form="score"), read=lambda p: p[1].difference),
     Field(column=Column(heading="p", form="p"), read=lambda pair: pair[1].p),
     Field(column=Column(heading="p adjusted", form="p"), read=lambda pair: pair[1].p_adjusted),
 )
-PEAKS: Sequence[Field[tuple[Series, str, Extreme]]] = (
-    Field(column=Column(heading="Success"), read=lambda row: row[1]),
-    *_OF_SERIES,
-    Field(column=Column(heading="n", form="score"), read=lambda row: row[2].n),
+PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
+    Field(column=Column(heading="Success"), read=lambda row: row[1][0]),
+    *place_labels(_of_series),
+    Field(column=Column(heading="n", form="score"), read=lambda row: row[1][1].n),
     Field(
         column=Column(heading="Inside the grid", form="number", tip="share of resamples"),
-        read=lambda row: row[2].inside_share,
+        read=lambda row: row[1][1].inside_share,
     ),
 )
 TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
-    Field(column=_ATTACK, read=lambda row: label(row[0].attack)),
+    Field(column=Column(heading="Attack"), read=lambda row: label(row[0].attack)),
     Field(column=Column(heading="Models"), read=lambda row: row[1]),
-    Field(column=_DATA, read=lambda row: label(row[0].dataset)),
-    Field(column=_GROUP, read=lambda row: label(row[0].group)),
+    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row[0].dataset)),
+    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row[0].group)),
     Field(column=Column(heading="Change", form="score"), read=lambda row: _why(row[2])),
 )

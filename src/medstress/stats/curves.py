@@ -14,7 +14,7 @@ from medstress.stats.resampling import RESAMPLES, around, bootstrapped, resample
 from medstress.stats.shares import Numbers
 
 LEAST_BUDGET = 5
-"""The fewest points with which a bend can be told from a straight line."""
+"""The fewest points with which a bend can be distinguished from a straight line."""
 NO_PLATEAU = "no plateau within the budget"
 """Why there is no inflection and no recommended budget."""
 LEVEL = 0.05
@@ -48,8 +48,8 @@ def bend(curves: Numbers) -> Numbers:
     """Find the budget at which each curve lies farthest above its chord over ln(budget).
 
     The chord joins success at one query with success at the largest budget. A convex or straight
-    curve is never above it, an S-shaped one only where it levels off, so only a concave break is
-    found.
+    curve is never above it, an S-shaped one only where it levels off, so only a concave break
+    counts.
 
     Args:
         curves: success at budgets 1..B, shape (..., B).

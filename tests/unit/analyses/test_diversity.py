@@ -103,7 +103,12 @@ def test_the_interval_covers_the_planted_diversity() -> None:
     inside = 0
     for _ in range(60):
         names = rng.integers(0, 8, 60)
-        got = of(named(lambda i, _, names=names: str(names[i]), 60, 3)).diversity_unbiased
+        trials = [
+            trial(i, arm(seed=seed), flipped_at=1, name=str(names[i]))
+            for seed in range(3)
+            for i in range(60)
+        ]
+        got = of(trials).diversity_unbiased
         assert got.low is not None
         assert got.high is not None
         inside += got.low <= 7 / 8 <= got.high

@@ -126,11 +126,11 @@ def test_only_what_was_asked_is_in_the_denominator_and_the_rest_is_open() -> Non
     trials = [*won(["a"] * 10), *(trial(i, arm(seed=1), flipped_at=1, name="b") for i in range(10))]
     top = ("a", "b")
     assert set(cross_fitted(trials, 2).values()) == {top}
-    said = [asked(f"q{i}", top, ("right", "wrong")) for i in range(4)]
-    said += [asked(f"q{i}", top, ("right", "unreadable")) for i in range(4, 6)]
-    said.append(asked("q6", top, ("right",)))
-    said += [asked(f"q{i}", top, (), names=()) for i in range(7, 10)]
-    result = reuse(trials, said)
+    inquiries = [asked(f"q{i}", top, ("right", "wrong")) for i in range(4)]
+    inquiries += [asked(f"q{i}", top, ("right", "unreadable")) for i in range(4, 6)]
+    inquiries.append(asked("q6", top, ("right",)))
+    inquiries += [asked(f"q{i}", top, (), names=()) for i in range(7, 10)]
+    result = reuse(trials, inquiries)
     first, second = result.asked
     assert (first.reuse.hits, first.reuse.n, first.reuse.worst) == (0, 7, None)
     assert (second.reuse.hits, second.reuse.n) == (4, 6)

@@ -111,13 +111,13 @@ def test_two_regimes_with_a_maximum_on_either_side_and_the_minimum_at_0() -> Non
     assert [point.n for point in series.points] == [-30, -20, -10, 10, 20, 30]
     assert series.random is not None
     assert series.random.attack == "untargeted n=None"
-    assert series.peaks["near"].n.value == -20
-    assert series.peaks["far"].n.value == 20
-    assert series.peaks["near"].inside_share > 0.95
-    assert series.valley is not None
-    assert series.valley.n.value == 0
-    assert series.valley.inside_share > 0.9
-    tests = {(test.comparison, test.against): test for test in series.tests}
+    assert series.shared.peaks["near"].n.value == -20
+    assert series.shared.peaks["far"].n.value == 20
+    assert series.shared.peaks["near"].inside_share > 0.95
+    assert series.shared.valley is not None
+    assert series.shared.valley.n.value == 0
+    assert series.shared.valley.inside_share > 0.9
+    tests = {(test.comparison, test.against): test for test in series.shared.tests}
     assert tests["near", "random"].p < 0.001
     assert tests["near", "random"].p_adjusted >= tests["near", "random"].p
     assert tests["near", "random"].difference.value == pytest.approx(1.4 / 3 - 0.1, abs=0.01)
@@ -126,14 +126,16 @@ def test_two_regimes_with_a_maximum_on_either_side_and_the_minimum_at_0() -> Non
 def test_success_that_is_the_same_at_every_n_is_no_regime() -> None:
     rates = dict.fromkeys((-20.0, -10.0, None, 10.0, 20.0), 0.3)
     result = scaling(planted_run(series_trials(rates)))
-    assert all(test.p_adjusted > 0.05 for series in result.exponents for test in series.tests)
+    assert all(
+        test.p_adjusted > 0.05 for series in result.exponents for test in series.shared.tests
+    )
     assert all("not shown" in remark.sentence for remark in result.remarks())
 
 
 def test_one_direction_is_said_only_where_it_is_shown() -> None:
     result = scaling(planted_run(series_trials(PLANTED)))
-    said = [remark.sentence for remark in result.remarks()]
-    assert said[0] == "model, drugs: near names succeed more often than random names."
+    sentences = [remark.sentence for remark in result.remarks()]
+    assert sentences[0] == "model, drugs: near names succeed more often than random names."
 
 
 def test_a_tie_of_two_exponents_is_not_inside() -> None:
@@ -157,14 +159,17 @@ def test_a_series_holds_what_differs_in_n_alone() -> None:
 def test_p_values_are_adjusted_among_series_of_one_goal() -> None:
     both = [*series_trials({-5.0: 1.0, 5.0: 0.0}, 5), *series_trials({-5.0: 1.0, 5.0: 0.0}, 5, "C")]
     result = scaling(planted_run(both))
-    assert [t.p_adjusted for series in result.exponents for t in series.tests] == [2 / 32, 2 / 32]
+    assert [t.p_adjusted for series in result.exponents for t in series.shared.tests] == [
+        2 / 32,
+        2 / 32,
+    ]
 
 
 def test_regimes_that_do_not_differ_are_told_apart_at_the_nominal_rate() -> None:
     p_values = []
     for seed in range(80):
         rates = (np.random.default_rng(seed).random((2, 60)) < 0.3).astype(float)
-        p_values.append(compare_regimes(rates, [-5, 5], np.arange(60))["tests"][0].p)
+        p_values.append(compare_regimes(rates, [-5, 5], np.arange(60)).tests[0].p)
     assert sum(p <= 0.05 for p in p_values) <= 9  # P(more | 5 %) < .01
 
 
@@ -173,9 +178,9 @@ def test_whole_documents_are_flipped_and_drawn() -> None:
     rates, documents = np.array([[1.0] * 40, [0.0] * 40]), np.arange(40) // 10
     by_item = compare_regimes(rates, [-5, 5], np.arange(40))
     by_document = compare_regimes(rates, [-5, 5], documents)
-    assert by_item["tests"][0].p < 0.001
-    assert by_document["tests"][0].p == 2 / 16
-    assert "over 4 documents" in by_document["tests"][0].method
+    assert by_item.tests[0].p < 0.001
+    assert by_document.tests[0].p == 2 / 16
+    assert "over 4 documents" in by_document.tests[0].method
 
 
 # Sizes -----------------------------------------------------------------------------------------

@@ -182,12 +182,12 @@ def test_an_answer_about_another_success_of_the_trial_does_not_count() -> None:
 def test_every_seed_counts_and_seeds_of_one_item_are_worth_less_than_items() -> None:
     ours = [won(i, at=arm(victim="i", seed=s)) for i in range(4) for s in range(5)]
     others = [trial(i, arm(victim="j")) for i in range(4)]
-    said = [asked(one, "j", "wrong" if one.item.id == "q0" else "right") for one in ours]
-    row = matrix(transfer([*ours, *others], said))["i", "j"]
+    answered = [asked(one, "j", "wrong" if one.item.id == "q0" else "right") for one in ours]
+    row = matrix(transfer([*ours, *others], answered))["i", "j"]
     assert (row.n_right, row.n_items, row.transfer.value) == (20, 4, 0.25)
     assert row.transfer.effect >= 5
     one_seed = [one for one in ours if one.arm.seed == 3]
-    row = matrix(transfer([*one_seed, *others], said))["i", "j"]
+    row = matrix(transfer([*one_seed, *others], answered))["i", "j"]
     assert (row.n_right, row.transfer.value, row.transfer.effect) == (4, 0.25, 1.0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from medstress.stats.curves import Hits, crossing, inflection, plateau, two_curv
 from medstress.stats.estimate import Estimate
 
 
-def bent(budget: int, knot: int, before: float, after: float, start: float = 0.05) -> np.ndarray:
+def bent(budget: int, knot: int, before: float, after: float, start: float = 0.05) -> Any:
     """A curve of two lines in ln(budget)."""
     x = np.log(np.arange(1, budget + 1))
     return start + before * x + (after - before) * np.maximum(x - np.log(knot), 0)
