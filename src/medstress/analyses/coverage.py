@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.analyses import diversity
 from medstress.analyses.as_json import FLAT
-from medstress.analyses.diversity import Diversity, diversity
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -40,7 +41,7 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.resampling import item_mean
 from medstress.stats.shares import number_units, rate
-from medstress.store.trials import Span, Substitutions
+from medstress.store.trials import Substitutions
 
 R = TypeVar("R")
 EDIT_DISTANCE = "edit_distance"
@@ -66,7 +67,7 @@ class Named:
     n_successes: int
     n_names: int
     """Different names among them, case ignored."""
-    diversity: Diversity = field(metadata=FLAT)
+    indices: diversity.Diversity = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +272,7 @@ class NamesOfRun:
         if not (naming or sizes):
             return None
         return Names(
-            named=[_named(cell) for cell in naming],
+            named=[_named(run, cell) for cell in naming],
             coverage=coverage(run, naming),
             sizes=sizes,
             sweeps=sweeps(run, naming),
@@ -281,14 +282,14 @@ class NamesOfRun:
 NAMES = NamesOfRun()
 
 
-def _named(cell: Cell) -> Named:
+def _named(run: Run, cell: Cell) -> Named:
     names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
     return Named(
         **cell.place._asdict(),
         attack=cell.attack.label,
         n_successes=len(names),
         n_names=len(set(names)),
-        diversity=diversity(cell),
+        indices=diversity.part(run, cell),
     )
 
 
@@ -296,7 +297,7 @@ def _named(cell: Cell) -> Named:
 
 
 class _Tried(NamedTuple):
-    """One span of one item under one attack."""
+    """One span of one item under some attacks."""
 
     n_names: int
     """Different names that were put in; 0 where it was never asked."""
@@ -324,100 +325,114 @@ class _Spans:
     def __init__(self, run: Run, cells: Sequence[Cell]) -> None:
         lines = run.folder.substitutions
         self._lines, self._groups = lines, run.manifest["groups"]
-        folded = {name.casefold(): i for i, name in enumerate(lines.names)}
-        self._folded = np.array([folded[name.casefold()] for name in lines.names], dtype=np.int64)
-        starts = np.unique(lines.trial, return_index=True)[1].tolist()
-        self._ends = {
-            int(lines.trial[start]): (start, end)
-            for start, end in zip(starts, [*starts[1:], len(lines.trial)], strict=True)
+        numbers: dict[str, int] = {}
+        folded = [numbers.setdefault(name.casefold(), len(numbers)) for name in lines.names]
+        self._names, self._n_names = np.array(folded, dtype=np.int64)[lines.name], len(numbers)
+        trials, starts = np.unique(lines.trial, return_index=True)
+        self._start = dict(zip(trials.tolist(), starts.tolist(), strict=True))
+        self._spans = {span: i for i, span in enumerate(lines.spans)}
+        """Numbers of spans, those that were never asked as well."""
+        trial_of = {t.number: t for cell in cells for t in cell.trials}
+        pairs = np.unique(lines.trial * max(len(lines.spans), 1) + lines.span).tolist()
+        asked = {
+            (trial.arm.place.group, trial.item.id, pair % len(lines.spans)): trial.item
+            for pair in pairs
+            if (trial := trial_of.get(pair // len(lines.spans))) is not None
         }
-        self._types = self._types_of(cells)
-
-    def _types_of(self, cells: Sequence[Cell]) -> Mapping[str, frozenset[str]]:
-        """Return the types of the entities that were replaced, by group."""
-        types: dict[str, set[str]] = defaultdict(set)
-        for cell in cells:
-            for trial in cell.trials:
-                asked = {self._lines.spans[i] for i in self._of(trial)[0]}
-                types[cell.place.group] |= {
-                    m.type for m in trial.item.mentions if (m.field, m.start, m.end) in asked
-                }
-        return {group: frozenset(of) for group, of in types.items()}
-
-    def _of(self, trial: Trial) -> tuple[Sequence[int], Sequence[int], frozenset[Span]]:
-        """Return spans and names of a trial's queries, and the spans of its first query."""
-        start, end = self._ends.get(trial.number, (0, 0))
-        span, name = self._lines.span[start:end], self._folded[self._lines.name[start:end]]
-        is_first = self._lines.query[start:end] == self._lines.query[start] if end > start else []
-        first = frozenset(self._lines.spans[i] for i in span[is_first]) if end > start else ()
-        return span.tolist(), name.tolist(), frozenset(first)
+        self._types: dict[str, set[str]] = defaultdict(set)
+        """Types of the entities that were replaced, by group: others of these may be replaced."""
+        for (group, _, span), item in asked.items():
+            self._types[group].update(
+                m.type for m in item.mentions if (m.field, m.start, m.end) == lines.spans[span]
+            )
 
     def coverage(self, attack: str | None, cells: Sequence[Cell]) -> Coverage | None:
         """Return the coverage of some attacks of one place; None if none of them asked anything."""
-        place = cells[0].place
+        place, lines = cells[0].place, self._lines
         n_names = int(self._groups[place.group]["n_names"])
-        names: dict[str, dict[Span, set[int]]] = defaultdict(lambda: defaultdict(set))
-        allowed: dict[str, dict[Span, tuple[int, bool]]] = defaultdict(dict)
-        for cell in cells:
-            for trial in cell.trials:
-                spans, put_in, first = self._of(trial)
-                if not spans:
-                    continue
-                item, excluded = trial.item.id, trial.excluded or {}
-                for i, name in zip(spans, put_in, strict=True):
-                    names[item][self._lines.spans[i]].add(name)
-                everywhere = sum(n for why, n in excluded.items() if why != EDIT_DISTANCE)
-                for span in {*names[item], *self._replaceable(trial)}:
-                    # What lies beyond the limit of edit distance was counted for one span alone.
-                    here = sum(excluded.values()) if span in first else everywhere
-                    n, was_exact = allowed[item].get(span, (0, True))
-                    is_exact = trial.excluded is not None and (
-                        span in first or EDIT_DISTANCE not in excluded
-                    )
-                    allowed[item][span] = max(n, n_names - here, 0), was_exact and is_exact
-        items = [
-            [_Tried(len(names[item].get(span, ())), *of) for span, of in allowed[item].items()]
-            for item in sorted(names)
-        ]
-        if not items:
+        asked = [t for cell in cells for t in cell.trials if t.number in self._start]
+        if not asked:
             return None
-        every = [tried for spans in items for tried in spans]
-        is_exact = all(tried.is_exact for tried in every)
+        items = {item: i for i, item in enumerate(sorted({t.item.id for t in asked}))}
+        spans: list[set[int]] = [set() for _ in items]
+        allowed, exact = np.zeros(len(items), dtype=np.int64), np.ones(len(items), dtype=bool)
+        within: dict[tuple[int, int], int] = {}
+        read: set[tuple[int, str]] = set()
+        for trial in asked:
+            i, excluded = items[trial.item.id], trial.excluded or {}
+            beyond = excluded.get(EDIT_DISTANCE)
+            n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
+            allowed[i] = max(allowed[i], n)
+            exact[i] &= trial.excluded is not None and beyond is None
+            if beyond is not None:
+                # What lies beyond the limit of edit distance is counted for the first span alone.
+                at = i, int(lines.span[self._start[trial.number]])
+                within[at] = max(within.get(at, 0), n - beyond, 0)
+            field_of = trial.arm.attack.params.get("field") or "options"
+            if (i, field_of) not in read:
+                read.add((i, field_of))
+                spans[i].update(self._replaceable(trial, field_of))
+        of_item = np.full(int(lines.trial.max()) + 1, -1)
+        of_item[[t.number for t in asked]] = [items[t.item.id] for t in asked]
+        item = of_item[lines.trial]
+        kept = item >= 0
+        place_of = item[kept] * len(lines.spans) + lines.span[kept]
+        pairs = np.unique(place_of * self._n_names + self._names[kept])
+        keys, counts = np.unique(pairs // self._n_names, return_counts=True)
+        tried = {
+            divmod(key, len(lines.spans)): n
+            for key, n in zip(keys.tolist(), counts.tolist(), strict=True)
+        }
+        for i, span in tried:
+            spans[i].add(span)
+        every = [
+            [
+                _Tried(
+                    tried.get((i, span), 0),
+                    within.get((i, span), int(allowed[i])),
+                    bool(exact[i]) or (i, span) in within,
+                )
+                for span in sorted(spans[i])
+            ]
+            for i in range(len(items))
+        ]
+        flat = [one for of_one in every for one in of_one]
+        is_exact = all(one.is_exact for one in flat)
         return Coverage(
             **place._asdict(),
             attack=attack,
             n_items=len(items),
-            n_spans=len(every),
-            n_spans_asked=sum(tried.n_names > 0 for tried in every),
-            n_tried=sum(tried.n_names for tried in every),
-            n_allowed=sum(tried.n_allowed for tried in every),
+            n_spans=len(flat),
+            n_spans_asked=len(tried),
+            n_tried=len(pairs),
+            n_allowed=sum(one.n_allowed for one in flat),
             is_exact=is_exact,
-            n_distinct=len(
-                {name for spans in names.values() for s in spans.values() for name in s}
-            ),
+            n_distinct=len(np.unique(self._names[kept])),
             n_names=n_names,
-            share=_mean_share(items, every=True),
-            share_of_asked=_mean_share(items, every=False),
-            is_complete=is_exact and all(0 < t.n_allowed <= t.n_names for t in every),
+            share=_mean_share(every, unasked=True),
+            share_of_asked=_mean_share(every, unasked=False),
+            is_complete=is_exact and all(0 < one.n_allowed <= one.n_names for one in flat),
         )
 
-    def _replaceable(self, trial: Trial) -> Iterator[Span]:
-        """Yield the spans of an item that names of the group may replace, asked or not."""
-        item, wanted = trial.item, trial.arm.attack.params.get("field") or "options"
+    def _replaceable(self, trial: Trial, field: str) -> Iterator[int]:
+        """Yield the spans of an item's field that names of the group may replace, asked or not."""
+        item = trial.item
         key = set(item.key_text.casefold().split())
         for m in item.mentions:
-            if m.type not in self._types.get(trial.arm.place.group, ()):
+            if m.type not in self._types[trial.arm.place.group]:
                 continue
-            words = set(item.text_of(m.field)[m.start : m.end].casefold().split())
-            is_option = m.field in item.letters
-            # In a text, an entity that shares a word with the right answer gives it away.
-            fits = m.field != item.key if is_option else not key & words
-            if fits and (m.field if not is_option else "options") == wanted:
-                yield m.field, m.start, m.end
+            if m.field in item.letters:
+                fits = field == "options" and m.field != item.key
+            else:
+                # In a text, an entity that shares a word with the right answer gives it away.
+                words = item.text_of(m.field)[m.start : m.end].casefold().split()
+                fits = m.field == field and not key.intersection(words)
+            if fits:
+                yield self._spans.setdefault((m.field, m.start, m.end), len(self._spans))
 
 
-def _mean_share(items: Sequence[Collection[_Tried]], *, every: bool) -> Estimate:
-    kept = [[t for t in spans if every or t.n_names] for spans in items]
+def _mean_share(items: Sequence[Collection[_Tried]], *, unasked: bool) -> Estimate:
+    kept = [[t for t in spans if unasked or t.n_names] for spans in items]
     pairs = [(sum(t.n_names for t in spans), sum(t.n_allowed for t in spans)) for spans in kept]
     return item_mean(np.array([n / of if of else 0.0 for n, of in pairs]))
 
@@ -439,14 +454,15 @@ class _First(NamedTuple):
 def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
     """Return ASR(1) by words replaced x inserted, and by edit distance."""
     lines = run.folder.substitutions
-    _, starts = np.unique(lines.trial, return_index=True)
-    place = {int(lines.trial[start]): int(start) for start in starts}
+    trials, starts = np.unique(lines.trial, return_index=True)
+    bounds = [*starts.tolist(), len(lines.trial)]
+    of_trial = dict(zip(trials.tolist(), pairwise(bounds), strict=True))
     rows: list[BySize] = []
     for cell in cells:
         firsts = [
-            _first(trial, lines, place[trial.number])
+            _first(trial, lines, *of_trial[trial.number])
             for trial in cell.trials
-            if trial.number in place
+            if trial.number in of_trial
         ]
         rows += _classes(
             cell, firsts, "words", lambda f: (_capped(f.replaced), _capped(f.inserted))
@@ -456,17 +472,15 @@ def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
     return rows
 
 
-def _first(trial: Trial, lines: Substitutions, start: int) -> _First:
-    query, pairs = int(lines.query[start]), []
-    while (
-        start < len(lines.trial)
-        and lines.trial[start] == trial.number
-        and lines.query[start] == query
-    ):
-        name, (where, begin, end) = lines.names[lines.name[start]], lines.spans[lines.span[start]]
-        edit = Edit(field=where, start=begin, end=end, replacement=name)
+def _first(trial: Trial, lines: Substitutions, start: int, end: int) -> _First:
+    query = int(lines.query[start])
+    pairs = []
+    for i in range(start, end):
+        if lines.query[i] != query:
+            break
+        name, (where, first, last) = lines.names[lines.name[i]], lines.spans[lines.span[i]]
+        edit = Edit(field=where, start=first, end=last, replacement=name)
         pairs.append((trial.item.replaced(edit), name))
-        start += 1
     return _First(
         trial=trial,
         replaced=sum(len(old.split()) for old, _ in pairs),
@@ -674,17 +688,15 @@ NAMED: Sequence[Field[Named]] = (
     Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_names),
     Field(
         column=Column(heading="Diversity", form="score", tip="Gini-Simpson index, unbiased"),
-        read=lambda row: row.diversity.diversity_unbiased,
+        read=lambda row: row.indices.diversity_unbiased,
     ),
     Field(
         column=Column(heading="plain", form="score", tip="as in the paper", wide=True),
-        read=lambda row: row.diversity.diversity,
+        read=lambda row: row.indices.diversity,
     ),
     Field(
         column=Column(heading="Prompt similarity", form="score", tip="mean cosine", wide=True),
-        read=lambda row: (
-            row.diversity.prompt_similarity if row.diversity.prompt_similarity.n else None
-        ),
+        read=lambda row: row.indices.prompt_similarity if row.indices.prompt_similarity.n else None,
     ),
 )
 COVERAGE: Sequence[Field[Coverage]] = (

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.analyses import diversity
 from medstress.analyses.as_json import FLAT
-from medstress.analyses.diversity import diversity
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -318,7 +318,7 @@ class ScalingOfRun:
         exponents: list[Series] = []
         for place, cells in by_place.items():
             _add_curves(place, cells, curves, pairs)
-            exponents += _series(place, cells)
+            exponents += _series(run, place, cells)
         size = by_size(run)
         if not (curves or exponents or size):
             return None
@@ -404,7 +404,7 @@ def _pair(place: Place, attack: str, against: str, both: TwoCurves) -> CurvePair
 # Series over n ---------------------------------------------------------------------------------
 
 
-def _series(place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
+def _series(run: Run, place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
     """Yield the series of one place, each with the random attack that differs in sampler alone."""
     groups: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -417,8 +417,8 @@ def _series(place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
         yield Series(
             **place._asdict(),
             spec=json.loads(shared),
-            points=[_point(cell, float(cell.attack.params["n"])) for cell in members],
-            random=None if random is None else _point(random, None),
+            points=[_point(run, cell, float(cell.attack.params["n"])) for cell in members],
+            random=None if random is None else _point(run, random, None),
             shared=_compared(members, random, cells, budget),
         )
 
@@ -441,8 +441,8 @@ def _random_beside(cells: Sequence[Cell], cell: Cell, budget: int) -> Cell | Non
     return min(alike, key=lambda other: (other.attack.budget, other.attack.label), default=None)
 
 
-def _point(cell: Cell, n: float | None) -> AtExponent:
-    names = diversity(cell)
+def _point(run: Run, cell: Cell, n: float | None) -> AtExponent:
+    names = diversity.part(run, cell)
     return AtExponent(
         n=n,
         attack=cell.attack.label,

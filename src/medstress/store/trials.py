@@ -73,7 +73,7 @@ class Substitutions:
         }
         spans: dict[Span, int] = {}
         names: dict[str, int] = {}
-        lines: list[array[int]] = [array("q") for _ in range(4)]
+        trial, query_of, span_of, name_of = (array("q") for _ in range(4))
         last = -1
         for number, query, text in queries:
             every = wanted.get(number)
@@ -84,17 +84,18 @@ class Substitutions:
                 continue
             last = number
             for field, start, end, name in edits:
-                line = (
-                    number,
-                    query,
-                    spans.setdefault((field, start, end), len(spans)),
-                    names.setdefault(name, len(names)),
-                )
-                for column, value in zip(lines, line, strict=True):
-                    column.append(value)
-        columns = [np.frombuffer(column, dtype=np.int64) for column in lines]
-        keys = ("trial", "query", "span", "name")
-        return cls(**dict(zip(keys, columns, strict=True)), spans=[*spans], names=[*names])
+                trial.append(number)
+                query_of.append(query)
+                span_of.append(spans.setdefault((field, start, end), len(spans)))
+                name_of.append(names.setdefault(name, len(names)))
+        return cls(
+            trial=np.frombuffer(trial, dtype=np.int64),
+            query=np.frombuffer(query_of, dtype=np.int64),
+            span=np.frombuffer(span_of, dtype=np.int64),
+            name=np.frombuffer(name_of, dtype=np.int64),
+            spans=[*spans],
+            names=[*names],
+        )
 
 
 class Folder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import log
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,7 @@ class Planted:
         """Return nothing: planted trials have no answers of a back end."""
         return {}
 
-    @property
+    @cached_property
     def substitutions(self) -> Substitutions:
         """What `edits` put in; without them, the first success of each trial."""
         firsts = {t.number: [(t.first.query, t.first.edits)] for t in self.trials if t.first}
