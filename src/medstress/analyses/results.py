@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.analyses import controls, scores, success, validity
+from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
@@ -51,6 +51,7 @@ class Row:
     success: success.Success | None = field(metadata=FLAT)
     loss: controls.Loss | None = field(metadata=FLAT)
     validity: validity.Validity | None = field(metadata=FLAT)
+    diversity: diversity.Diversity | None = field(metadata=FLAT)
     scores: scores.Scores | None = field(metadata=FLAT)
     """Of tagged texts and pairs."""
     queries: Mapping[str, int]
@@ -80,6 +81,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         success=success.success(cell) if is_attacked else None,
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
+        diversity=diversity.part(run, cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )

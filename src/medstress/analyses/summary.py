@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from medstress.analyses.as_json import Json, as_json
 from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
+from medstress.analyses.coverage import NAMES
+from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.faithfulness import FAITHFULNESS
 from medstress.analyses.names import listed
 from medstress.analyses.passages import READING
@@ -14,13 +16,16 @@ from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.probes import PROBES
 from medstress.analyses.requirements import REQUIREMENTS
 from medstress.analyses.results import RESULTS
+from medstress.analyses.reuse import REUSE
 from medstress.analyses.review import REVIEW
 from medstress.analyses.run import Analysis, Run
+from medstress.analyses.scaling import SCALING
 from medstress.analyses.shown import Case, Remark, Shown
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.analyses.slices import SLICES
 from medstress.analyses.tests import TESTS
 from medstress.analyses.training import TRAINING
+from medstress.analyses.transfer import TRANSFER
 from medstress.analyses.tuning import TUNING
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
@@ -31,9 +36,13 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     REQUIREMENTS,
     SLICES,
     TESTS,
+    SCALING,
+    TRANSFER,
+    REUSE,
     ATTEMPTS,
     SIGNIFICANCE,
     FAITHFULNESS,
+    EXPLANATIONS,
     PROBES,
     READING,
     TRAINING,
@@ -41,6 +50,8 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     REVIEW,
 )
 """Every capability, in the order of the page: the only list of them."""
+PAGE: Sequence[Analysis[Shown]] = (NAMES,)
+"""What the page shows beside, and no file holds."""
 LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
 """Entries of which JSON has the rows alone."""
 ALWAYS = ("slices", "requirements", "tests")
@@ -52,9 +63,14 @@ MISSED = 3
 _EXPERIMENT = ("fingerprint", "seeds", "versions", "started", "finished", "complete")
 
 
-def results_of(run: Run) -> Iterator[tuple[str, Shown]]:
-    """Yield name and result of every analysis that applies, in the order of the page."""
-    for analysis in ANALYSES:
+def results_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Shown]]:
+    """Yield name and result of every analysis that applies, in the order of the page.
+
+    Args:
+        run: the run.
+        page: whether those that the page alone shows are among them.
+    """
+    for analysis in (*ANALYSES, *(PAGE if page else ())):
         result = run.of(analysis)
         if result is not None:
             yield analysis.name, result

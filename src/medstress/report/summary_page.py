@@ -41,7 +41,7 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         console.print()
         for line in model.lines:
             say(console, line)
-    for _, result in results_of(run):
+    for _, result in results_of(run, page=wide):
         tables = [one for one in result.tables() if one.rows]
         for table in tables if wide else tables[: int(result.is_brief)]:
             console.print()

@@ -149,6 +149,8 @@ def p_values(as_hard: Sequence[bool], plan: ControlPlan, n_distinct: int | None 
         n_controls=len(as_hard),
         count=len(hard_at),
     )
+
+
 def sign_flip_p(differences: Numbers) -> float:
     """Return the two-sided p-value of "paired differences are symmetric about 0", by their sum.
 
