@@ -21,8 +21,8 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
-    Case,
     Column,
+    Decision,
     Entry,
     Field,
     Outcome,
@@ -112,11 +112,11 @@ class Requirements(Shown):
         """Say which criteria are missed or not judged, and that the run was extended."""
         return [remark for row in self.rows for remark in _remarks(row)]
 
-    def cases(self) -> Sequence[Case]:
+    def decisions(self) -> Sequence[Decision]:
         """Return a case for each criterion: missed is a failure, not judged an error."""
         outcomes: Mapping[bool | None, Outcome] = {True: "ok", False: "failed", None: "error"}
         return [
-            Case(
+            Decision(
                 name=row.words,
                 outcome=outcomes[row.met],
                 sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),

@@ -223,7 +223,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Decision:
     """One decision, as continuous integration reads it."""
 
     name: str
@@ -254,7 +254,7 @@ class Shown:
         """Sentences and warnings."""
         return ()
 
-    def cases(self) -> Sequence[Case]:
+    def decisions(self) -> Sequence[Decision]:
         """Decisions: criteria, comparisons."""
         return ()
 

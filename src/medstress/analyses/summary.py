@@ -20,7 +20,7 @@ from medstress.analyses.reuse import REUSE
 from medstress.analyses.review import REVIEW
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scaling import SCALING
-from medstress.analyses.shown import Case, Remark, Shown
+from medstress.analyses.shown import Decision, Remark, Shown
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.analyses.slices import SLICES
 from medstress.analyses.tests import TESTS
@@ -89,7 +89,7 @@ def warnings_of(run: Run) -> list[Remark]:
     return list(remarks.values())
 
 
-def faults_of(run: Run) -> list[Case]:
+def faults_of(run: Run) -> list[Decision]:
     """Return what may have kept a run from measuring: failures, unreadable answers, its end."""
     failed = sum(trial.verdict is Ended.FAILED for trial in run.trials)
     allowed = int(run.manifest["config"]["experiment"].get("max_failed") or 0)
@@ -108,14 +108,14 @@ def faults_of(run: Run) -> list[Case]:
         ),
     )
     return [
-        Case(name=name, outcome="ok" if is_ok else "error", sentence=sentence)
+        Decision(name=name, outcome="ok" if is_ok else "error", sentence=sentence)
         for name, is_ok, sentence in checks
     ]
 
 
-def cases_of(run: Run) -> list[Case]:
+def decisions_of(run: Run) -> list[Decision]:
     """Return the criteria of a run, then what may have kept it from measuring."""
-    criteria = [case for _, result in results_of(run) for case in result.cases()]
+    criteria = [case for _, result in results_of(run) for case in result.decisions()]
     return [*criteria, *faults_of(run)]
 
 
@@ -127,7 +127,7 @@ def exit_code(run: Run) -> int:
     """
     if any(case.outcome == "error" and case.name != COMPLETE for case in faults_of(run)):
         return 1
-    criteria = [case.outcome for _, result in results_of(run) for case in result.cases()]
+    criteria = [case.outcome for _, result in results_of(run) for case in result.decisions()]
     is_bad = "failed" in criteria or (run.is_complete and "error" in criteria)
     return MISSED if is_bad else 0
 

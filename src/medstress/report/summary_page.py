@@ -11,8 +11,8 @@ from rich.console import Console
 from medstress.analyses.names import listed
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Case
-from medstress.analyses.summary import cases_of, results_of, warnings_of
+from medstress.analyses.shown import Decision
+from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.report.formats import clean, number
 from medstress.report.terminal import print_table, say
@@ -76,10 +76,10 @@ def markdown_page(run: Run) -> str:
 def junit_page(run: Run) -> str:
     """Return the criteria of a run, and what kept it from measuring, as JUnit XML."""
     doubts = [f"unverified: {run.folder.doubt}"] if run.folder.doubt else []
-    return junit(f"medstress {run.name}", cases_of(run), doubts)
+    return junit(f"medstress {run.name}", decisions_of(run), doubts)
 
 
-def junit(suite: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
+def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> str:
     """Return cases as JUnit XML: one `testcase` each, with a `failure` or an `error`.
 
     Args:
@@ -87,7 +87,7 @@ def junit(suite: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
         cases: the cases, in order; names should differ.
         notes: what else a reader has to know.
 
-    >>> print(junit("gate", [Case(name="asr", outcome="failed", sentence="it is .3")]))
+    >>> print(junit("gate", [Decision(name="asr", outcome="failed", sentence="it is .3")]))
     <?xml version='1.0' encoding='utf-8'?>
     <testsuites name="gate" tests="1" failures="1" errors="0">
       <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0">
