@@ -25,6 +25,7 @@ from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
@@ -66,6 +67,9 @@ class Stored(Protocol):
     calls_per_query: Mapping[str, float]
     doubt: str | None
     root: str | None
+
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
 
     @property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
@@ -389,9 +393,8 @@ class Cell:
 
 def _is_unread(trial: Trial) -> bool:
     first = trial.first
-    has_options = bool(getattr(trial.item, "letters", ""))
     return (
-        has_options
+        bool(trial.item.letters)
         and first is not None
         and first.answer.answer is None
         and trial.queries.unreadable > 0

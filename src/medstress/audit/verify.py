@@ -25,7 +25,6 @@ from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
-from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, open_run
 from medstress.results.queries import Probes
 from medstress.results.root import describe_root
@@ -134,7 +133,7 @@ class _Judge:
     def check(self, trial: StoredTrial) -> bool:
         """See `check_trial`; return whether the trial held with fewer queries than its budget."""
         item = self._run.items()[trial.item][1]
-        unit = kind_of(item).with_unit(item, trial.result.get("unit", WHOLE))
+        unit = item.of_unit(trial.result.get("unit", WHOLE))
         attack = self._attack(trial)
         place = (trial.victim, trial.dataset)
         in_turns = attack.traits.in_turns

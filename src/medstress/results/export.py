@@ -21,7 +21,6 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
-from medstress.kinds import kind_of
 from medstress.results.attacked import attacked_rows
 from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
@@ -113,9 +112,17 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
             "dataset": dataset,
             "item_id": item.id,
             "item_hash": item.hash,
-            **kind_of(item).columns(item),
+            **_as_text(item.columns()),
             "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
         }
+
+
+def _as_text(columns: Row) -> Row:
+    """Return columns with objects and arrays as JSON text."""
+    return {
+        name: json.dumps(value) if isinstance(value, dict | list) else value
+        for name, value in columns.items()
+    }
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:

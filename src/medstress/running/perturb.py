@@ -158,7 +158,7 @@ def _noise_rows(
             arm = PerturbedArm(dataset=dataset.label, attack=part.label, seed=seed)
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-            unit = kind.with_unit(item, WHOLE)
+            unit = item.of_unit(WHOLE)
             if attack.is_static_on(unit) or attack.obstacle(unit, resources) is None:
                 yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 

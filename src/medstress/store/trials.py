@@ -24,7 +24,6 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
-from medstress.kinds import kind_of
 from medstress.store.codec import decode_answer
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.odd_rows import interpreting
@@ -226,7 +225,7 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
         whole = stored[row.item][1]
         unit = row.result.get("unit", WHOLE)
         if (row.item, unit) not in units:
-            units[row.item, unit] = kind_of(whole).with_unit(whole, unit)
+            units[row.item, unit] = whole.of_unit(unit)
         cluster = clusters[row.dataset][whole.id]
         number = numbers[row.trial_id]
         trials.append(_trial(row, number, arms[key], units[row.item, unit], cluster, embedder))

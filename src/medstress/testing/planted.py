@@ -306,6 +306,10 @@ class Planted:
             ),
         )
 
+    def read(self, question: Callable[[Any], Any]) -> Any:
+        """Return the answer to a question that needs no file."""
+        return question(None)
+
 
 def planted_run(trials: Iterable[Trial], /, **parts: Any) -> Run:
     """Return a run of made-up trials; their numbers are their places.
