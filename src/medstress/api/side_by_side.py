@@ -11,7 +11,7 @@ from medstress.core.errors import MedstressError
 from medstress.results.load import open_run
 
 if TYPE_CHECKING:
-    from medstress.comparison.compare import Comparison
+    from medstress.analyses.compare import Comparison
 
 
 def side_by_side(folders: Sequence[str | Path]) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+
+from rich.console import Console
 
 from medstress.api.compare import compare
-from medstress.cli.display import print_table
-from medstress.cli.streams import one_line
+from medstress.cli.look import WIDTH
+from medstress.cli.screen import screen
+from medstress.cli.streams import plain_stream
 from medstress.cli.verdicts import MISSED, write_files
-from medstress.comparison.tables import cases_of, comparison_table, lines_of, origins_of
 from medstress.core.errors import MedstressError
+from medstress.report.old_tables import as_old
+from medstress.report.terminal import grid
 from medstress.results.junit import Case, Outcome
 
 _SUITE = "medstress compare"
@@ -19,35 +24,34 @@ _SUITE = "medstress compare"
 def compare_cli(args: argparse.Namespace) -> int:
     """Run `medstress compare`."""
     try:
-        found = compare(
-            args.folder,
-            args.other,
-            metric=args.metric,
-            margin=args.margin,
-            on_undecided=args.on_undecided,
-            adjust=args.adjust,
+        comparison = compare(
+            args.folder, args.other, factor=args.factor, metric=args.metric, margin=args.margin
         )
     except MedstressError as error:
-        _write_error(args, error)
+        message = str(error)
+        case = Case(
+            name=f"{args.folder} and {args.other}", outcome=Outcome.ERROR, message=message
+        )
+        write_files(args, _SUITE, [case], [f"Nothing could be compared: {message}"], [])
         raise
-    table, sentences = comparison_table(found), [*origins_of(found), *lines_of(found)]
-    write_files(args, _SUITE, cases_of(found), sentences, [table])
+    lines, tables = comparison.lines(), comparison.tables()
+    cases = [
+        Case(name=name, outcome=Outcome(outcome), message=message)
+        for name, outcome, message in comparison.cases()
+    ]
+    write_files(args, _SUITE, cases, lines, [as_old(table) for table in tables])
     if args.json:
-        print(json.dumps(found.as_json(), indent=1, allow_nan=False))
+        print(json.dumps(comparison.as_json(), indent=1, allow_nan=False))
     else:
-        for line in sentences:
-            print(one_line(line))
+        first, *rest = lines
+        out = screen()
+        out.say(first, "bold")
+        stream = plain_stream(sys.stdout)
+        console = Console(file=stream, width=None if out.console.is_terminal else WIDTH)
+        for table in tables:
+            print(flush=True)
+            console.print(grid(table, wide=console.width > WIDTH))
         print()
-        print_table(table)
-    return MISSED if found.fails else 0
-
-
-def _write_error(args: argparse.Namespace, error: MedstressError) -> None:
-    name = f"{args.folder} and {args.other}"
-    write_files(
-        args,
-        _SUITE,
-        [Case(name=name, outcome=Outcome.ERROR, message=str(error))],
-        [f"Nothing could be compared: {error}"],
-        [],
-    )
+        for line in rest:
+            out.say(line)
+    return MISSED if comparison.fails else 0
