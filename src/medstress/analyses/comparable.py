@@ -203,7 +203,9 @@ def _names(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
     keys = ("vocabulary", "n_names", "embedding", "distance")
     one, other = ({k: m["groups"].get(g, {}).get(k) for k in keys} for m, g in sides)
     listed = list(_differing("names: ", one, other, "group"))
-    yield from listed or [_differs("names: words, types, synonyms", *map(str, hashes), "group")]
+    yield from listed or [
+        _differs("names: words, types, synonyms", *(_short(str(one)) for one in hashes), "group")
+    ]
 
 
 def _models(first: Spec, a: str, second: Spec, b: str) -> Iterator[Differs]:
@@ -221,7 +223,7 @@ def _models(first: Spec, a: str, second: Spec, b: str) -> Iterator[Differs]:
         yield _differs("model", *map(", ".join, names), "victim")
     else:
         what = f"weights, settings or code of {names[0][0]}"
-        yield _differs(what, *map(", ".join, hashes), "victim")
+        yield _differs(what, *(", ".join(map(_short, side)) for side in hashes), "victim")
     tables = [m["config"].get("train") or {} if m.get("training") else {} for m in (first, second)]
     yield from _differing("[train] ", *tables, "victim")
 
@@ -287,6 +289,10 @@ def _differs(what: str, a: str, b: str, factor: Factor | None) -> Differs:
 
 def _is_same(a: object, b: object) -> bool:
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def _short(digest: str) -> str:
+    return digest.rpartition(":")[2][:8]
 
 
 def _shown(value: object) -> str:

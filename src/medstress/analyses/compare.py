@@ -34,7 +34,7 @@ from medstress.analyses.contrasts import (
     contrasts,
 )
 from medstress.analyses.run import Cell, Run, pair
-from medstress.analyses.shown import Column, Field, Remark, Shown, Table, table
+from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
@@ -50,6 +50,13 @@ DECISIONS: tuple[Decision, ...] = (
     "better",
 )
 """What a row can show of B, the one to heed first."""
+_CLAUSES = {
+    "accuracy_after": "accuracy after the attack is {b} in {B} and {a} in {A}",
+    "accuracy": "accuracy before the attack is {b} in {B} and {a} in {A}",
+    "asr": "of what both know, {b} is lost in {B} and {a} in {A}",
+    "asr_net": "of what both know, {b} is lost net of {control} in {B} and {a} in {A}",
+}
+"""Measure -> its two values in words; those of other measures are read as scores."""
 LEVEL = 0.05
 """What an adjusted p may be at most for *better* and *worse*."""
 OF_RUN = "#"
@@ -102,6 +109,14 @@ class Source:
     unverified: str | None
     """Why these may not be the numbers that were measured."""
 
+    @property
+    def words(self) -> str:
+        """The folder, and what proves its numbers."""
+        if self.root is not None:
+            return f"{self.folder}, root {self.root}."
+        why = f"unverified: {self.unverified}" if self.unverified else "the run is not complete"
+        return f"{self.folder}, no root: {why}."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Shown):
@@ -131,20 +146,25 @@ class Comparison(Shown):
         return [row for row in self.rows if row.decides]
 
     def tables(self) -> Sequence[Table]:
-        """Every measure, those that decide first."""
-        rows, (a, b) = self.rows, self.names
+        """What decides, then the other measures."""
+        a, b = self.names
+        fields = _fields(self.rows, self.names)
+        others = [row for row in self.rows if not row.decides]
         caption = f"{b} against {a}, on the same items and seeds"
-        made = table("comparison", caption, rows, _fields(rows, self.names))
-        return [replace(made, rules=frozenset({len(self.deciding)} - {len(rows)}))]
+        notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
+        tables = [table("comparison", caption, self.deciding, fields, notes=notes)]
+        return [*tables, table("others", "Other measures", others, fields)] if others else tables
 
     def remarks(self) -> Sequence[Remark]:
-        """What else differs, and what a reader of the numbers has to know."""
+        """What differs, and what a reader of the numbers has to know."""
         a, b = self.names
-        differs = (f"{one.what}: {one.a} in {a}, {one.b} in {b}." for one in self.differs)
-        return [
-            *(Remark(rule="differs", sentence=text, level="note") for text in differs),
-            *(Remark(rule="compared", sentence=text, level="note") for text in self.notes),
-        ]
+        listed = "; ".join(f"{d.what} ({d.a} in {a}, {d.b} in {b})" for d in self.differs)
+        differs = (
+            f"{a} and {b} differ in {listed}." if listed else "Nothing that is recorded differs."
+        )
+        sources = zip(self.names, (self.a, self.b), strict=True)
+        texts = [differs, *self.notes, *(f"{name}: {source.words}" for name, source in sources)]
+        return [Remark(rule="compared", sentence=text, level="note") for text in texts]
 
     def lines(self) -> list[str]:
         """Return the comparison in sentences, the decision first."""
@@ -219,7 +239,7 @@ def compare(
     for a, b in arms:
         between = differences(first.run, a, second.run, b)
         check_same(between, factor, a.attack.label, names)
-        if factor != "victim" and len(arms) > 1 and not any(d.factor == factor for d in between):
+        if factor != "victim" and not any(d.factor == factor for d in between):
             notes[f"{a.attack.label}: the same in both, so left out."] = None
             continue
         spec = check_stored([(first.run, a), (second.run, b)], names, metric)
@@ -230,6 +250,11 @@ def compare(
         arm = Matched(first.run, second.run, a, b, pairs, is_stored=spec is not None)
         matched.append(arm)
         rows += contrasts(arm, is_of_models=factor == "victim", metric=metric, margin=margin)
+    if not matched:
+        raise UsageError(
+            f"nothing can be compared: no {factor} differs between {first.name} and {second.name}; "
+            "without --factor their models are compared"
+        )
     if not rows:
         raise UsageError(_nothing_shared(first, second, arms))
     _check_decidable(rows, metric)
@@ -351,7 +376,8 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
     if not deciding and metric == "asr_net":
         raise UsageError("--metric asr_net: the runs have no control in common to be net of")
     if not deciding:
-        known = list(dict.fromkeys((*METRICS, *(row.metric for row in rows))))
+        scores = dict.fromkeys(row.metric for row in rows if row.metric not in METRICS)
+        known = [*scores, *METRICS[2:]] if scores else METRICS
         raise UsageError(
             f"--metric {metric}: nothing that both runs hold has it; expected one of "
             f"{', '.join(known)}{did_you_mean(str(metric), known)}"
@@ -395,26 +421,35 @@ class _Words(NamedTuple):
     def settled(self, row: Contrast) -> Contrast:
         """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
         verdict = _verdict(row) if self.why_open is None or not row.n_pairs else "undecided"
-        row, (a, b) = replace(row, verdict=verdict), self.names
         if not row.n_pairs:
             text = f"Nothing to compare {self.place(row)}: no pair has {row.measure!r}."
-            return replace(row, sentence=text)
+            return replace(row, verdict=verdict, sentence=text)
+        clause = _CLAUSES.get(
+            row.metric, f"{row.measure} is {{b}} in {{B}} and {{a}} in {{A}}"
+        ).format(
+            a=decimal(row.value_a.value),
+            b=decimal(row.value_b.value),
+            A=self.names[0],
+            B=self.names[1],
+            control=(row.control or "").replace("_", " "),
+        )
         change = f"difference {decimal(row.difference.value)}{_ends(row.difference)}"
         if row.names_like_these is not None:
-            change += f" for exactly these names,{_ends(row.names_like_these)} for names like these"
+            change += (
+                f" for exactly these names and{_ends(row.names_like_these)} for names like these"
+            )
+        if row.difference.low is None:
+            change += f", {row.difference.method}"
         if row.p_adjusted is not None:
             change += f", p {_p(row.p_adjusted)}"
         n = _count(row.n_items, row.noun)
-        text = (
-            f"{self.shown(verdict)} {self.place(row)}: {row.measure} {decimal(row.value_b.value)} "
-            f"in {b}, {decimal(row.value_a.value)} in {a}; {change}; "
-            f"{n if row.n_pairs == row.n_items else f'{row.n_pairs:,} pairs of {n}'}."
-        )
+        pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
+        text = f"{self.shown(verdict)} {self.place(row)}: {clause} ({change}; {pairs})."
         if row.n_open:
             text += f" A failed call leaves {_count(row.n_open, 'pair')} open."
         if row.power and verdict not in ("better", "worse"):
             text += f" {_power(row.power)}"
-        return replace(row, sentence=text)
+        return replace(row, verdict=verdict, sentence=text)
 
     def shown(self, verdict: Decision) -> str:
         """Return what is shown, to be followed by where."""
@@ -441,12 +476,15 @@ class _Words(NamedTuple):
 
 
 def _power(power: Sequence[Detectable]) -> str:
-    parts = []
-    for one in power:
-        smallest = "none" if one.difference is None else decimal(one.difference)
-        how = " are assumed to" if one.is_assumed else ""
-        parts.append(f"{smallest} where {decimal(one.discordance)} of the pairs{how} differ")
-    return f"The smallest difference that so many find with 80 % power is {' or '.join(parts)}."
+    able = [one for one in power if one.difference is not None]
+    if not able:
+        return "So few find no difference with 80 % power."
+    parts = (
+        f"{decimal(one.difference)} {'if' if one.is_assumed else 'where'} "
+        f"{decimal(one.discordance)} of the pairs differ"
+        for one in able
+    )
+    return f"So many find with 80 % power a difference of {' or '.join(parts)}."
 
 
 def _overall(deciding: Sequence[Contrast], verdict: Decision) -> str:
@@ -548,20 +586,20 @@ def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
         column = Column(heading=LABELS[name].capitalize(), wide=name not in varying)
         return Field(column=column, read=lambda row: row.labels(name))
 
+    def deciding(row: Contrast) -> Entry:
+        if row.names_like_these is None:
+            return Entry(value=row.difference)
+        return Entry(value=row.names_like_these, mark="*")
+
     return [
         Field(column=Column(heading="Measure"), read=lambda row: row.measure),
         *map(label, reversed(LABELS)),
-        Field(column=Column(heading=a, form="score"), read=lambda row: row.value_a),
-        Field(column=Column(heading=b, form="score"), read=lambda row: row.value_b),
+        Field(column=Column(heading=a, form="score"), read=lambda row: row.value_a.value),
+        Field(column=Column(heading=b, form="score"), read=lambda row: row.value_b.value),
+        Field(column=Column(heading=f"{b} − {a}", form="score"), read=deciding),
         Field(
-            column=Column(heading=f"{b} − {a}", form="score", tip="for exactly these names"),
-            read=lambda row: row.difference,
-        ),
-        Field(
-            column=Column(
-                heading="Names like these", form="score", tip="decides where there is one"
-            ),
-            read=lambda row: row.names_like_these,
+            column=Column(heading=f"{b} − {a}, these names", form="score", wide=True),
+            read=lambda row: None if row.names_like_these is None else row.difference,
         ),
         Field(
             column=Column(heading=f"Only {a} / only {b}", wide=True),
@@ -572,8 +610,4 @@ def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
             read=lambda row: row.p_adjusted,
         ),
         Field(column=Column(heading=f"{b} is"), read=lambda row: row.verdict),
-        Field(
-            column=Column(heading="Decides", wide=True),
-            read=lambda row: "yes" if row.decides else None,
-        ),
     ]

@@ -42,10 +42,10 @@ LEAST_UNITS = 6
 """Items (documents) that differ, below which nothing is better or worse: of five that all go one
 way the exact p is .0625."""
 _WORDS = {
-    "accuracy_after": "accuracy after the attack",
-    "accuracy": "accuracy before the attack",
-    "asr": "lost under attack, of what both know",
-    "asr_net": "lost net of {control}, of what both know",
+    "accuracy_after": "accuracy after",
+    "accuracy": "accuracy before",
+    "asr": "lost (ASR)",
+    "asr_net": "lost net of {control}",
 }
 
 
@@ -112,7 +112,7 @@ class Contrast:
 
     @property
     def measure(self) -> str:
-        """The measure in words."""
+        """The measure in a few words."""
         words = _WORDS.get(self.metric, self.metric.replace("_", " ").replace("f1", "F1"))
         return words.format(control=(self.control or "").replace("_", " "))
 

@@ -26,11 +26,11 @@ from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, open_run
 from medstress.results.queries import Probes
-from medstress.results.root import describe_root, with_reviews
+from medstress.results.root import describe_root
 from medstress.store.chain import Break
 from medstress.store.missing import no_run
 from medstress.store.reader import StoredTrial
-from medstress.store.review_store import reviews_digests
+from medstress.store.review_store import reviews_digests, with_reviews
 from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified

@@ -6,6 +6,7 @@ import argparse
 
 from medstress.cli.flags import Parser, settings_flag, verdict_flags
 
+
 def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `medstress compare`."""
     compare = commands.add_parser(

@@ -16,11 +16,21 @@ from medstress.stats.estimate import Estimate
 def grid(table: Table, *, wide: bool) -> Grid:
     """Return a table for a terminal; columns for wide screens only where asked."""
     kept = [i for i, column in enumerate(table.columns) if wide or not column.wide]
-    drawn = Grid(title=table.caption, title_justify="left", box=None, pad_edge=False)
+    drawn = Grid(
+        title=table.caption,
+        caption=" ".join(table.notes) or None,
+        title_justify="left",
+        caption_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     for i in kept:
         is_text = i < table.n_labels or table.columns[i].form == "text"
         drawn.add_column(
-            table.columns[i].heading, justify="left" if is_text else "right", overflow="fold"
+            table.columns[i].heading,
+            justify="left" if is_text else "right",
+            no_wrap=not is_text,
+            overflow="fold",
         )
     for number, row in enumerate(table.rows):
         cells = (Text(_written(row[i], table.columns[i])) for i in kept)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from medstress.results.load import StoredRun
-from medstress.store.chain import DIGEST_BYTES
-from medstress.store.review_store import reviews_digests
+from medstress.store.review_store import reviews_digests, with_reviews
 
 ROOT, ROOT_NOTE, UNVERIFIED = "root", "root_note", "unverified"
 """Keys of the summary."""
@@ -27,18 +23,6 @@ def root_of(run: StoredRun) -> str | None:
         return None
     digests = reviews_digests(run.folder)
     return with_reviews(kept, digests[-1] if digests else None)
-
-
-def with_reviews(root: str, reviews: str | None) -> str:
-    """Return the root of a run that experts have reviewed.
-
-    Args:
-        root: the root of the run alone.
-        reviews: the digest of all reviews; None without any.
-    """
-    if reviews is None:
-        return root
-    return hashlib.blake2b(orjson.dumps([root, reviews]), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def all_roots(run: StoredRun) -> list[str]:

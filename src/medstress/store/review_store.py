@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import sqlite3
@@ -12,10 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+import orjson
+
 from medstress.core.errors import StoreError
 from medstress.files.writing import access_of, refuse_occupied
 from medstress.store import reviews
-from medstress.store.chain import REVIEW_CHAIN, rows_between, running_digests
+from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN, rows_between, running_digests
 from medstress.store.database import SIDES, Database, translated
 from medstress.store.known_schema import REVIEWS, check_schema, sql_of
 from medstress.store.odd_rows import interpreting
@@ -143,6 +146,18 @@ def stored_reviews(folder: Path) -> list[reviews.Review]:
 def reviews_digests(folder: Path) -> list[str]:
     """Return the digest of all reviews after each of them, as they came in; empty without any."""
     return _read(folder, _digests, [])
+
+
+def with_reviews(root: str, reviews: str | None) -> str:
+    """Return the root of a run that experts have reviewed.
+
+    Args:
+        root: the root of the run alone.
+        reviews: the digest of all reviews; None without any.
+    """
+    if reviews is None:
+        return root
+    return hashlib.blake2b(orjson.dumps([root, reviews]), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def reviews_doubt(folder: Path) -> str | None:

@@ -25,7 +25,7 @@ from medstress.kinds import kind_of
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader, StoredTrial
-from medstress.store.review_store import stored_rooms
+from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending
@@ -54,7 +54,9 @@ class Folder:
             self.manifest: Mapping[str, Any] = reader.manifest
             self.doubt: str | None = reader.doubt
             """Where run or reviews do not agree with their chain, if they are read all the same."""
-            self.root: str | None = reader.root()
+            root, reviewed = reader.root(), reviews_digests(path)
+            self.root = root and with_reviews(root, reviewed[-1] if reviewed else None)
+            """The root of a complete run with its reviews; None while it goes on."""
             stored = reader.items()
             self.items: Mapping[tuple[str, str], Any] = {
                 (dataset, item.id): item for dataset, item in stored.values()
