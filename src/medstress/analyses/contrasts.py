@@ -106,6 +106,7 @@ class Contrast:
     """Of what decides; for names like these at least that of the items."""
     p_adjusted: float | None = None
     power: Sequence[Detectable] = ()
+    """Of rows that decide."""
     claims: frozenset[Claim] = field(metadata=HIDDEN)
     """What the intervals show of B, before p has a say."""
     noun: str = field(metadata=HIDDEN)
@@ -276,6 +277,7 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
         power=[
             Detectable(discordance=d, difference=detectable(worth, d), is_assumed=d != seen)
             for d in _discordances(seen)
+            if decides
         ],
         claims=_claims(ways, margin, pairs, a.read != b.read),
     )
@@ -321,7 +323,9 @@ def _names(arm: Matched, metric: str) -> _Names | str:
     if arm.is_stored and any(len(names) > 1 for side in sides for names in side):
         return "a stored edit puts in several names, and which of them decides is unknown"
     drawn = [one | other for one, other in zip(*sides, strict=True)]
-    return _Names(drawn, min(len(frozenset().union(*side)) for side in sides))
+    # A model that knows nothing is shown no name: then the other's names are all that matter.
+    n_names = [len(frozenset().union(*side)) for side in sides if sum(map(bool, side)) > 1]
+    return _Names(drawn, min(n_names, default=0))
 
 
 def _drawn(run: Run, trial: Trial, *, first_only: bool) -> frozenset[str]:
@@ -375,6 +379,7 @@ def _of_net(
                 is_assumed=square != seen,
             )
             for square in _discordances(seen)
+            if decides
         ],
         claims=_claims(means, margin, net.pairs, ways[0] != 0),
     )
