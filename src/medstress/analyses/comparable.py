@@ -13,7 +13,7 @@ both know.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -139,15 +139,15 @@ def check_stored(
             "knows how they were chosen, so nothing is better or worse on them; compare on the "
             "whole file, or on a sample that limit draws"
         )
-    own = [
+    sources = [
         name
         for name, (run, cell) in zip(names, sides, strict=True)
         if source["model_hash"]
         in [entry["model_hash"] for entry in entries_of(run.manifest, cell.place.victim)]
     ]
-    if own and not spec["is_blind"]:
+    if sources and not spec["is_blind"]:
         raise UsageError(
-            f"the edits follow from answers of {victim}, which is {own[0]}: they are the worst "
+            f"the edits follow from answers of {victim}, which is {sources[0]}: they are the worst "
             "that it met, and any other model looks better on them; run the attack itself "
             "on both, or store the attacks on a third model"
         )
@@ -184,14 +184,14 @@ def _replays(manifest: Spec, arm: Cell, other: Spec, of_arm: Cell) -> bool:
 def _attack(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
     one, other = a.attack.params, b.attack.params
     if one["name"] != other["name"]:
-        yield _differs("attack", one["name"], other["name"], "attack")
+        yield _differs("attack", (one["name"], other["name"]), "attack")
         return
     yield from _differing("attack: ", one, other, "attack")
     roles = _part(first, "roles"), _part(second, "roles")
     for role in sorted({*roles[0], *roles[1]}):
         if roles[0].get(role) != roles[1].get(role):
             models = (m.get("roles", {}).get(role, {}).get("model") for m in (first, second))
-            yield _differs(f"model of the {role}", *map(str, models), "attack")
+            yield _differs(f"model of the {role}", models, "attack")
 
 
 def _names(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
@@ -204,7 +204,7 @@ def _names(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
     one, other = ({k: m["groups"].get(g, {}).get(k) for k in keys} for m, g in sides)
     listed = list(_differing("names: ", one, other, "group"))
     yield from listed or [
-        _differs("names: words, types, synonyms", *(_short(str(one)) for one in hashes), "group")
+        _differs("names: words, types, synonyms", (_short(str(h)) for h in hashes), "group")
     ]
 
 
@@ -217,15 +217,15 @@ def _models(first: Spec, a: str, second: Spec, b: str) -> Iterator[Differs]:
     if hashes[0] == hashes[1]:
         served = _served(first, a), _served(second, b)
         if None not in served and served[0] != served[1]:
-            yield _differs("model that the server named", *map(str, served), "victim")
+            yield _differs("model that the server named", served, "victim")
         return
     if names[0] != names[1]:
-        yield _differs("model", *map(", ".join, names), "victim")
+        yield _differs("model", map(", ".join, names), "victim")
     else:
         what = f"weights, settings or code of {names[0][0]}"
-        yield _differs(what, *(", ".join(map(_short, side)) for side in hashes), "victim")
-    tables = [m["config"].get("train") or {} if m.get("training") else {} for m in (first, second)]
-    yield from _differing("[train] ", *tables, "victim")
+        yield _differs(what, (", ".join(map(_short, side)) for side in hashes), "victim")
+    one, other = (m["config"].get("train") or {} for m in (first, second))
+    yield from _differing("[train] ", one, other, "victim")
 
 
 def _served(manifest: Spec, victim: str) -> str | None:
@@ -250,22 +250,20 @@ def _tasks(first: Spec, second: Spec) -> Iterator[Differs]:
         )
         if a != b:
             words = (", ".join(str(wrap["wrap"]) for wrap in side) or "none" for side in (a, b))
-            yield _differs(what, *words, "victim")
+            yield _differs(what, words, "victim")
     way = one.get("answer_by")
     read = _READ_BY.get(str(way), set()) if way == other.get("answer_by") else set()
     for differs in _differing("", one, other, "victim"):
         if differs.what == "template":
-            prompts = [(side.get("prompt") or {}).get("name", "?") for side in (first, second)]
-            is_same_name = prompts[0] == prompts[1]
-            yield _differs(
-                "prompt", prompts[0], f"{prompts[1]}{', other words' * is_same_name}", "victim"
-            )
+            prompts = [str((side.get("prompt") or {}).get("name")) for side in (first, second)]
+            prompts[1] += ", other words" * (prompts[0] == prompts[1])
+            yield _differs("prompt", prompts, "victim")
         elif differs.what not in _OF_SOME_WAYS or differs.what in read:
             yield differs
 
 
 def _unwrapped(task: Spec) -> tuple[Spec, list[Spec]]:
-    wraps = []
+    wraps: list[Spec] = []
     while "task" in task:
         wraps.append({key: value for key, value in task.items() if key != "task"})
         task = task["task"]
@@ -280,10 +278,11 @@ def _part(manifest: Spec, name: str) -> Spec:
 def _differing(what: str, a: Spec, b: Spec, factor: Factor | None = None) -> Iterator[Differs]:
     for key in dict.fromkeys((*a, *b)):
         if not _is_same(a.get(key), b.get(key)):
-            yield _differs(f"{what}{key}", _shown(a.get(key)), _shown(b.get(key)), factor)
+            yield _differs(f"{what}{key}", (_shown(a.get(key)), _shown(b.get(key))), factor)
 
 
-def _differs(what: str, a: str, b: str, factor: Factor | None) -> Differs:
+def _differs(what: str, sides: Iterable[object], factor: Factor | None) -> Differs:
+    a, b = map(str, sides)
     return Differs(what=what, a=a, b=b, factor=factor)
 
 

@@ -81,15 +81,15 @@ class Scored:
         gap = draws_b - draws_a
         gap = gap[np.isfinite(gap)]
         change = bootstrapped(b - a, gap, n, f"paired {method}")
-        p, narrow = 1.0, (None, None)
+        p: float = 1.0
+        ends: Ends = (None, None)
         if change.low is not None:
             fewer = min(int((gap <= 0).sum()), int((gap >= 0).sum()))
             p = min(1.0, 2 * (1 + fewer) / (1 + len(gap)))
             low, high = np.quantile(gap, (0.05, 0.95))
-            narrow = float(low), float(high)
-        values = (bootstrapped(x, d, n, method) for x, d in ((a, draws_a), (b, draws_b)))
-        ends: Ends = narrow
-        return *values, Difference(estimate=change, p=p, interval90=ends)  # type: ignore[return-value]
+            ends = float(low), float(high)
+        value_a, value_b = bootstrapped(a, draws_a, n, method), bootstrapped(b, draws_b, n, method)
+        return value_a, value_b, Difference(estimate=change, p=p, interval90=ends)
 
     def _measured(self, side: int, metric: str) -> tuple[float | None, Numbers, int]:
         suffix = next(s for s in SUFFIXES if metric.endswith(s))

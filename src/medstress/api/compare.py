@@ -56,6 +56,6 @@ def compare(
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.
     """
-    places = ((side if isinstance(side, Run) else Run(side)).folder for side in (a, b))
-    made = compare_sides(*open_sides(*places), factor=factor, metric=metric, margin=margin)
+    first, second = ((side if isinstance(side, Run) else Run(side)).folder for side in (a, b))
+    made = compare_sides(*open_sides(first, second), factor=factor, metric=metric, margin=margin)
     return Compared(**{part.name: getattr(made, part.name) for part in fields(made)})

@@ -127,8 +127,9 @@ def trial(
             answer=_answer(asks, "B", p_after),
             validity=UNKNOWN if valid is None and reason is None else Validity(valid, reason),
         )
+    key = getattr(asks, "key", "A")  # tagged texts and pairs have none
     right = verdict is not Verdict.ALREADY_WRONG
-    before = _answer(asks, asks.key if right else "B", p_before)
+    before = _answer(asks, key if right else "B", p_before)
     known = verdict not in (Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
     fields: dict[str, Any] = {
         "id": f"{where.place}{where.attack.label}{where.seed}{asks.id}{repeat}",
@@ -141,7 +142,7 @@ def trial(
         "before": before if known else None,
         "first": success,
         "pick": success,
-        "last": success.answer if success else (_answer(asks, asks.key, p_after) if n else None),
+        "last": success.answer if success else (_answer(asks, key, p_after) if n else None),
         "edits": success.edits if success else (),
         "queries": Queries(
             asked=n,
