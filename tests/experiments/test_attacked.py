@@ -254,7 +254,7 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
     assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
-    said(str(error.value), "a truly worse victim looks better")
+    said(str(error.value), "a truly worse model looks better")
     with pytest.raises(UsageError):  # nor against the run that was stored
         ms.compare(source, runs[1])
 

@@ -136,7 +136,7 @@ def stored(
     rows, queries = [], {}
     for i, first in enumerate(firsts):
         fate = {"verdict": Verdict.ALREADY_WRONG} if first == 0 else {"flipped_at": first}
-        rows.append(trial(i, arm(attack), **fate, **how))  # type: ignore[arg-type]
+        rows.append(trial(i, arm(attack), **fate, **how))
         queries[i + 1] = [(q, (edit(f"name {(i + q) % 7}"),)) for q in (1, 2)]
     return run_of(rows, changes, edits=queries)
 
