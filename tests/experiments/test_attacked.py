@@ -254,7 +254,7 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
     assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
-    said(str(error.value), "a truly worse victim looks better")
+    said(str(error.value), "a truly worse model looks better")
     with pytest.raises(UsageError):  # nor against the run that was stored
         ms.compare(source, runs[1])
 
@@ -271,9 +271,9 @@ def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
 def test_the_source_stands_against_a_replay(source: Run) -> None:
     write(source)
     found = ms.compare(source, ms.run(replay(target="other"), out="other"))
-    (row,) = found.deciding_rows
+    (row,) = found.deciding
     assert (found.factor, row.metric) == ("victim", "asr")
-    assert row.values[0].value == pooled(source)[0]["asr_at"][0]["value"]
+    assert row.value_a.value == pooled(source)[0]["asr_at"][0]["value"]
 
 
 def test_a_folder_with_other_edits_is_refused(source: Run) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from medstress.analyses.names import listed
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Decision
+from medstress.analyses.shown import Decision, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.report.formats import clean, number
@@ -62,15 +62,23 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
 def markdown_page(run: Run) -> str:
     """Return one page for a model card: lines, warnings, what was run, and the first tables."""
     verdict = _verdict(run)
-    parts = [f"# {escape(f'medstress {run.name}')}", *map(escape, verdict.lines)]
-    for model in _others(verdict):
-        parts.append(escape(" ".join(model.lines)))
-    parts += [escape(f"Warning: {sentence}") for sentence in _sentences(run)]
-    for _, result in results_of(run):
-        tables = [one for one in result.tables() if one.rows]
-        parts += [markdown_table(one).rstrip("\n") for one in tables[:1]]
-    parts += map(escape, _about(run))
-    return "\n\n".join(parts) + "\n"
+    others = (" ".join(model.lines) for model in _others(verdict))
+    sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
+    tables = [
+        next(table for table in result.tables() if table.rows)
+        for _, result in results_of(run)
+        if result.is_brief and any(table.rows for table in result.tables())
+    ]
+    return markdown(f"medstress {run.name}", sentences, tables, list(_about(run)))
+
+
+def markdown(
+    title: str, sentences: Sequence[str], tables: Sequence[Table], more: Sequence[str] = ()
+) -> str:
+    """Return one page of Markdown: a title, sentences, tables, and what comes after them."""
+    parts = [f"# {escape(title)}", *map(escape, sentences)]
+    parts += [markdown_table(table).rstrip("\n") for table in tables]
+    return "\n\n".join((*parts, *map(escape, more))) + "\n"
 
 
 def junit_page(run: Run) -> str:
