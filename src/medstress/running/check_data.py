@@ -184,8 +184,7 @@ def check_data(
     base = Path.cwd()
     watcher.note("data")
     if to is not None:
-        path = Path(choices.data).expanduser()
-        check_target(to, path if path.is_file() else None)
+        check_target(to, Path(choices.data).expanduser())
     usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
     data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
