@@ -1,3 +1,5 @@
+"""The model that the newcomer brings."""
+
 import re
 
 
@@ -7,5 +9,6 @@ def answer(prompts):
 
 
 def longest(prompt):
+    """Return the letter of the longest option."""
     options = re.findall(r"^([A-J]): (.+)$", prompt, re.M)
     return max(options, key=lambda option: len(option[1]))[0]
