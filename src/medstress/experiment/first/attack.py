@@ -154,10 +154,9 @@ def _misfit(name: str, data: FirstData) -> str | None:
         traits = make_attack(name, _NEEDED.get(name, {})).traits
     except UsageError as error:  # a plug-in that is broken, or needs parameters
         return f"{name} needs keys of its own, in an experiment file ({error})"
-    if not data.kind.is_taken(traits.kinds):
-        return (
-            f"{name} attacks {' and '.join(sorted(traits.kinds))}, and these are {data.kind.name}"
-        )
+    if not data.kind.is_taken(traits.item_kinds):
+        kinds = " and ".join(sorted(traits.item_kinds))
+        return f"{name} attacks {kinds}, and these are {data.kind.name}"
     if name.startswith("passage_") and not data.has_passages:
         return f"{name} needs questions with a passage, and these have none"
     return None
