@@ -154,7 +154,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
     ("arguments", "sentence"),
     [
         (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
-        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also the input file; give another"),
+        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
         (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),

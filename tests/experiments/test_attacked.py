@@ -10,6 +10,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, StoreError, UsageError
 from medstress.store.run_store import FILE
 
@@ -218,6 +219,24 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -
     assert row["queries"]["asked"] == row["n_eligible"]
     assert row["asr"]["value"] == pooled(source)[0]["asr_at"][0]["value"]
     assert control["queries"]["asked"] <= row["queries"]["asked"]
+
+
+def test_check_suggests_the_run_that_asks_the_stored_edits(
+    source: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(source)
+    assert medstress_cli(["check", "set.jsonl", "--set", "entities.embedding=ngram"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
+    assert command == "medstress run --data set.jsonl --model NAME --attack attacked"
+    arguments = command.replace("NAME", "victim.py:knows").split()[1:]
+    assert medstress_cli([*arguments, "--out", "again"]) == 0
+    capsys.readouterr()
+    row, first = Run(Path("again")).summary()["results"][0], source.summary()["results"][0]
+    assert (row["seed"], first["seed"]) == (0, 0)
+    assert row["queries"]["asked"] == row["n_eligible"] == len(lines())
+    assert row["asr"]["value"] == first["asr_at"][0]["value"] > 0
+    assert medstress_cli(["run", "--data", "items.jsonl", *arguments[3:], "--out", "no"]) == 2
+    assert "medstress export --table attacked" in capsys.readouterr().err
 
 
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:

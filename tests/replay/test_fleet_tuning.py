@@ -79,6 +79,7 @@ def test_the_result_is_that_of_one_process(bench, alone):
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_workers_that_are_lost_in_both_phases_cost_what_they_had_not_shipped(bench, alone):
     shipped = []
 

@@ -74,6 +74,7 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, 
     assert bench.run() == 0
 
 
+@pytest.mark.kills("lock")
 def test_a_killed_process_leaves_no_lock_behind(bench, workbench):
     first = bench.start(delay=0.04)
     try:

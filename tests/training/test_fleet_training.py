@@ -116,6 +116,7 @@ def test_the_result_is_that_of_one_process(file: Path, alone: Path) -> None:
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_model_whose_worker_is_lost_is_trained_by_another(file: Path, alone: Path) -> None:
     """One worker is lost when it ships a model, one when it ships attacks on all."""
     shipped: list[str] = []
@@ -161,6 +162,7 @@ def test_a_driver_that_ends_between_phases_trains_and_asks_nothing_twice(
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_driver_that_ends_in_the_last_phase_is_followed_by_another(
     file: Path, alone: Path
 ) -> None:

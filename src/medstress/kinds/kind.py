@@ -65,7 +65,7 @@ class Kind(ABC):
     """
 
     name: ClassVar[str]
-    """Name in attacks (`AttackTraits.kinds`) and messages, in the plural."""
+    """Name in attacks (`AttackTraits.item_kinds`) and messages, in the plural."""
     task: ClassVar[str]
     """Task of a back end (`BackendOptions.task`)."""
     item: ClassVar[type]

@@ -184,8 +184,7 @@ def check_data(
     base = Path.cwd()
     watcher.note("data")
     if to is not None:
-        path = Path(choices.data).expanduser()
-        check_target(to, path if path.is_file() else None)
+        check_target(to, Path(choices.data).expanduser())
     usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
     data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
@@ -250,7 +249,7 @@ def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.traits.kinds)]
+    attacks = [each for each in made if kind.is_taken(each.traits.item_kinds)]
     noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
