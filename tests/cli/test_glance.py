@@ -178,6 +178,7 @@ def test_every_kind_of_run_fits_80_columns_and_keeps_its_numbers_whole(
     assert not [line for line in wide if str(folder) not in line and "next: " not in line]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("kind", KINDS)
 def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
     folder = folder_of(kind)
@@ -192,6 +193,7 @@ def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
         assert any(row["attack"] in line and ledger in line for line in told.out.splitlines())
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("columns", [80, 140, 400])
 @pytest.mark.parametrize("kind", ["letter", "controlled", "pairs"])
 def test_wide_breaks_no_word_on_a_narrow_terminal(kind, columns, folder_of, terminal, medstress):

@@ -169,6 +169,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
         assert {name: kept[name] for name in items[row["item_id"]]} == items[row["item_id"]]
 
 
+@pytest.mark.release
 def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
     folder: Path,
 ) -> None:
@@ -421,6 +422,7 @@ def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: An
     assert not Path("none.jsonl").exists()
 
 
+@pytest.mark.release
 def test_pairs_are_refused(folder: Path, said: Any) -> None:
     Path("pairs.tsv").write_text(
         "text_a\ttext_b\tscore\n" + "".join(f"a cell {i}\tthe cell {i}\t{i}\n" for i in range(4)),

@@ -319,6 +319,7 @@ def test_viewing_writes_no_file(finished, tmp_path, mode):
         folder.chmod(0o700)
 
 
+@pytest.mark.release
 def test_a_run_in_progress_is_followed(workbench, tmp_path):
     bench = workbench.Bench(tmp_path)
     hold = tmp_path / "hold"

@@ -180,6 +180,7 @@ def test_more_seeds_do_not_extend_a_run_with_criteria(planted, said):
     said(str(error.value), "[[require]]", "seeds [0]")
 
 
+@pytest.mark.release
 def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted, capsys):
     bench = planted(0.1, n=100)
     bench.tables["require"] = [
@@ -303,6 +304,7 @@ def test_a_name_that_several_attacks_have_is_refused(planted, said):
     said(str(caught.value), "near n=-5, near n=-9")
 
 
+@pytest.mark.release
 def test_a_run_is_compared_with_a_baseline(planted, said):
     old = planted(0.1, n=150)
     old.tables["victim"][0]["name"] = "old"

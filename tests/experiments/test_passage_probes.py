@@ -185,6 +185,7 @@ def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(fol
             assert trial.valid is (False if trial.verdict is Verdict.FLIPPED else None)
 
 
+@pytest.mark.release
 def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
     folder: Path,
 ) -> None:
@@ -291,6 +292,7 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
     assert careful["queries"]["asked"] == 8 * N
 
 
+@pytest.mark.release
 def test_the_terminal_and_the_report_show_the_shares_only_where_a_passage_was_changed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

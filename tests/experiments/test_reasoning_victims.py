@@ -313,6 +313,7 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     assert row["asr_gated"]["value"] == pytest.approx(1 / 6)
 
 
+@pytest.mark.release
 def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(medfuzz):
     """The turn that asks for confidences alone is too long, on clean items and under attack."""
 

@@ -643,6 +643,7 @@ def test_two_careful_raters_who_finish_are_not_warned_of(folder):
     assert not re.search("rater|planted", warned)
 
 
+@pytest.mark.release
 def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys):
     bench.tables["require"] = [
         {"metric": "asr_valid", "min_low": 0.0, "where": {"attack": "random"}}

@@ -187,6 +187,7 @@ def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
     said(str(error.value), "medstress[pandas]")
 
 
+@pytest.mark.release
 def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
     assert {"results", "budget", "cost"} <= set(run.plots())
     assert run.plot("Success within a budget").to_dict() == run.plot("budget").to_dict()

@@ -148,6 +148,7 @@ def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_fo
     assert share_flipped("zoo") > 0.6
 
 
+@pytest.mark.release
 def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone() -> None:
     for arm in ("neighbourhood", "zoo, hard", "zoo, small steps"):
         assert share_flipped(arm) < share_flipped("zoo") - 0.3

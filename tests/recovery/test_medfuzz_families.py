@@ -195,6 +195,7 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
+@pytest.mark.release
 def test_a_family_is_named_before_the_first_query_or_not_at_all(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +257,7 @@ def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
     assert not (bench / "refused").exists()
 
 
+@pytest.mark.release
 def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +291,7 @@ def test_the_test_of_the_paper(bench: Path) -> None:
     assert [family[key] for key in told] == [30, "attacker", "none", 1, None]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("null", ["matched", "neutral"])
 def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
     bench: Path, null: str, capsys: pytest.CaptureFixture[str]

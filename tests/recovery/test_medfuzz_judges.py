@@ -245,6 +245,7 @@ def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Pa
     assert asked(folder) == first == {("knowing", f"tiny-{i}"): 3 for i in range(7)}
 
 
+@pytest.mark.release
 def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     # Item 0, which the judge does not know, flips; its controls are judged by nobody.
     settings = tables("lost")
@@ -305,6 +306,7 @@ name = "medfuzz"
 """
 
 
+@pytest.mark.release
 def test_a_wrong_key_of_the_second_judge_is_named_with_its_line(folder: Path) -> None:
     (folder / "e.toml").write_text(FILE)
     done = subprocess.run(

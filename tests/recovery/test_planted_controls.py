@@ -169,6 +169,7 @@ def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
     assert low > 0.6
 
 
+@pytest.mark.release
 def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) -> None:
     truth = of_attack(attacked(tmp_path / "list", "listed"))
     row = of_attack(attacked(tmp_path / "kinds", "two kinds"))
@@ -180,6 +181,7 @@ def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) ->
     assert low <= expected <= high
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
 def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, rule: str) -> None:
     truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
@@ -199,6 +201,7 @@ def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     assert last["asr_net"]["no_op"] == row["asr_net"]["no_op"]
 
 
+@pytest.mark.release
 def test_the_first_sentence_tells_the_control_and_what_is_lost(tmp_path: Path) -> None:
     summary = attacked(tmp_path, "listed")
     row = of_attack(summary)

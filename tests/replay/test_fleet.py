@@ -303,6 +303,7 @@ def test_dry_run_checks_the_cluster(bench, capsys, flags, monkeypatch):
     assert "--ray" in capsys.readouterr().err
 
 
+@pytest.mark.release
 def test_the_rate_counts_from_the_first_lease_and_a_cap_is_told(bench, alone, monkeypatch):
     monkeypatch.setattr(drivers, "_ROUND_SECONDS", 0.001)
     seen = []
@@ -516,6 +517,7 @@ def test_the_display_counts_all_shards_together(bench, alone):
     assert max(counts.n_computed for counts in seen) == alone[1]
 
 
+@pytest.mark.release
 def test_criteria_are_judged_as_in_the_run_of_one_process(bench, monkeypatch):
     bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
     assert bench.run() == 3  # missed

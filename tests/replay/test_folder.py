@@ -166,6 +166,7 @@ def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, workben
         assert bench.rows(out) == bench.rows(whole)
 
 
+@pytest.mark.release
 def test_a_full_disk_is_named_whenever_it_fills_up(bench, capsys):
     with mounted(bench.root / "mount", "size=20m") as folder:
         for size in range(80, 400, 40):
@@ -286,6 +287,7 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, s
 # -- size -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_a_consumed_query_takes_less_than_400_bytes_however_long_the_vignette(
     bench, workbench, capsys
 ):

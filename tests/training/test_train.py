@@ -120,6 +120,7 @@ def test_a_second_time_nothing_is_trained_and_the_same_is_told(
     assert again["training"] == first["training"]
 
 
+@pytest.mark.release
 def test_models_join_later_and_others_are_refused(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:
@@ -253,6 +254,7 @@ def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     assert summaries[0]["training"] == summaries[1]["training"]
 
 
+@pytest.mark.release
 def test_the_command_prints_the_comparison_and_where_everything_is(
     workplace: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

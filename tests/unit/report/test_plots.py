@@ -337,6 +337,7 @@ def test_failures_are_counted_by_reason_whatever_its_numbers(samples):
     assert failure_plot([samples.trial()]) is None
 
 
+@pytest.mark.release
 def test_payloads_as_names_of_everything_stay_text(exponents, tuning, samples):
     hostile = samples.HOSTILE
     names = {
