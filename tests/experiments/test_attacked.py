@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,38 @@ def _answer(prompt, salt, below):
 N = 40
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Questions, names, victims, and in `source` a run: random names with 4 queries."""
+    folder = tmp_path_factory.mktemp("attacked")
+    write_inputs(folder)
+    attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        ms.run(
+            tables(
+                dataset={"name": "jsonl", "path": "items.jsonl"},
+                entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
+                attack=attack,
+            ),
+            out="source",
+        )
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of all that."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
-    (tmp_path / "names.csv").write_text(
+    return tmp_path
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "victim.py").write_text(VICTIM, encoding="utf-8")
+    (folder / "names.csv").write_text(
         "name\n" + "".join(f"changed{i}ib\n" for i in range(60)), encoding="utf-8"
     )
     rows = [
@@ -68,8 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for i in range(N)
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
-    return tmp_path
+    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
 
 
 def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
@@ -79,16 +105,8 @@ def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def source(folder: Path) -> Run:
-    """Random names with 4 queries."""
-    attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
-    return ms.run(
-        tables(
-            dataset={"name": "jsonl", "path": "items.jsonl"},
-            entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
-            attack=attack,
-        ),
-        out="source",
-    )
+    """The run."""
+    return Run(folder / "source")
 
 
 def replay(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dict[str, Any]:
@@ -156,7 +174,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
     data = {"name": "jsonl", "path": "items.jsonl"}
     names = {"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"}
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
-    run = ms.run(tables(dataset=data, entities=names, attack=attack), out="source")
+    run = ms.run(tables(dataset=data, entities=names, attack=attack), out="odd")
     found = []
     for ending in ("jsonl", "csv", "parquet"):
         assert write(run, f"set.{ending}") > 0
@@ -182,7 +200,7 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
         {"name": name, "backend": "python", "target": f"victim.py:{name}"}
         for name in ("knows", "other")
     ]
-    run = ms.run(more, out="source")
+    run = ms.run(more, out="both")
     write(run)
     rows = lines()
     assert {row["victim"] for row in rows} == {"knows", "other"}
