@@ -28,7 +28,7 @@ def items_of(folder):
     return {row.item_id for row in Run(folder).rows()}
 
 
-def test_n_is_chosen_on_some_items_and_reported_on_the_others(bench, tune):
+def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench, tune):
     told = tune()
     assert (told.code, told.err) == (0, "")
     split = bench.out / "tuning"
@@ -55,6 +55,10 @@ def test_n_is_chosen_on_some_items_and_reported_on_the_others(bench, tune):
         said = f"n = {choice['n']:g} ({choice['regime']}) tuned on "
         assert said in told.out
     assert f"saved {result['queries']['saved']:,} of" in told.out
+    n_calls = len(bench.received())
+    again = tune()
+    assert (again.code, again.out) == (0, told.out)
+    assert len(bench.received()) == n_calls
 
 
 @pytest.mark.release
@@ -80,14 +84,6 @@ def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
         assert bench.run(out=out) == 0
         alone += sum(row.n_paid for row in Run(out).rows())
     assert queries["computed_alone"] == alone
-
-
-def test_the_same_command_again_asks_nothing(bench, tune):
-    first = tune()
-    n_calls = len(bench.received())
-    again = tune()
-    assert (again.code, again.out) == (0, first.out)
-    assert len(bench.received()) == n_calls
 
 
 @pytest.mark.release
@@ -174,7 +170,11 @@ def test_a_dry_run_asks_nothing_and_bounds_both_runs(bench, tune):
     assert not bench.out.exists()
 
 
-def test_a_folder_with_another_run_is_refused_before_anything_is_asked(bench, tune, medstress):
+def test_a_folder_with_another_run_is_refused_before_anything_is_asked(
+    bench, tune, medstress, workbench
+):
+    bench.write_items(workbench.questions(30))
+    bench.tables["experiment"]["seeds"] = [0]
     bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": -5}]
     assert bench.run() == 0
     n_calls = len(bench.received())

@@ -94,7 +94,7 @@ def test_workers_that_are_lost_in_both_phases_cost_what_they_had_not_shipped(ben
     assert 0 < len(bench.received()) - alone[2] <= 2 * (5 + 1)
 
 
-@pytest.mark.parametrize("phase", ["split", "report"])
+@pytest.mark.parametrize("phase", [pytest.param("split", marks=pytest.mark.release), "report"])
 def test_another_driver_goes_on_in_the_phase_that_was_begun(bench, alone, phase):
     """The first is killed in the middle of the split, or of the report."""
     n = alone[1] // 2 if phase == "split" else (alone[2] - alone[1]) // 2

@@ -15,7 +15,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
 
 
-@pytest.mark.parametrize("n", [1, 3, pytest.param(8, marks=pytest.mark.release)])
+@pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 8))])
 def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
     assert bench.run() == 0
     at_once = len(bench.received())
