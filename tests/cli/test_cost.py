@@ -69,6 +69,7 @@ def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkey
     assert 0 < spent["tokens_in"] + spent["tokens_out"] <= most
 
 
+@pytest.mark.release
 def test_time_is_told_from_a_run_of_the_same_model(bench, medstress):
     assert "time of careful: unknown (no earlier run of this model" in dry(bench, medstress)
     assert medstress(*bench.arguments()).code == 0

@@ -24,6 +24,8 @@ from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
 
+pytestmark = pytest.mark.release
+
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
     f"p{i}\tAspirin relieves pain {i}\tAspirin relieves pain {i} {'more ' * (i % 3)}\t{i % 5}\n"

@@ -222,6 +222,7 @@ def test_slices_have_rows_and_the_worst_is_named(planted):
     assert "Slices of the data, pre-specified" in Run(bench.out).report()
 
 
+@pytest.mark.release
 def test_every_slice_must_meet_a_criterion_on_slices(planted):
     bench = planted(0.0, n=120, metric="asr", max_high=0.2, slice={"by": "subject"})
     bench.tables["slices"] = {"by": ["subject"]}
@@ -480,6 +481,7 @@ def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
     assert not bench.out.exists()
 
 
+@pytest.mark.release
 def test_criteria_on_a_control_and_net_of_it(planted):
     bench = planted(0.5, n=120)
     bench.tables["experiment"]["controls"] = ["no_op"]

@@ -290,6 +290,7 @@ def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice
     assert asked(explained_folder) == []
 
 
+@pytest.mark.release
 def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Path) -> None:
     explain(folder, evaluations=20)
     few, first = explained(folder), set(asked(folder))

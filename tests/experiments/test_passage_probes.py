@@ -253,6 +253,7 @@ def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Pa
         assert with_review(trial, Settled(words=("yes", "yes"), decided=None)) == trial
 
 
+@pytest.mark.release
 def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
     victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
     found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})

@@ -338,6 +338,7 @@ def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(med
     assert result(room)["n_length_confidences"] == 0
 
 
+@pytest.mark.release
 def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(medfuzz):
     server = target()
     medfuzz(server, attack={"reasoning_tokens": 77})

@@ -191,6 +191,7 @@ def test_the_page_runs_only_its_own_script_and_style(folder):
     assert not re.search(r"\son\w+=|style=", served)
 
 
+@pytest.mark.release
 def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smaller(folder):
     small, again, large = (Opened(folder, sample=n, seed=3, controls=0) for n in (4, 4, 6))
     trials = [

@@ -194,6 +194,7 @@ def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(fol
     assert tests["before_after strict precision"]["p"] is None
 
 
+@pytest.mark.release
 def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_missing(
     folder: Path,
 ) -> None:

@@ -145,6 +145,7 @@ def other(found: Run) -> int:
     return int(row["queries"]["other"])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("attempts", "n_controls"), [(3, 28), (5, 25)])
 def test_two_thousand_calls_buy_the_controls_of_a_success(
     bench: Path, attempts: int, n_controls: int

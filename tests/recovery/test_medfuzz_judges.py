@@ -130,6 +130,7 @@ def asked(folder: Path) -> Counter[tuple[str, str]]:
     return found
 
 
+@pytest.mark.release
 def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown_apart(
     folder: Path,
 ) -> None:

@@ -243,6 +243,7 @@ def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
 
 
+@pytest.mark.release
 def test_a_role_can_write_the_controls(
     bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

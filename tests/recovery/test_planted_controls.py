@@ -191,6 +191,7 @@ def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, 
     assert row["asr"]["value"] - row["control"]["no_op"]["value"] < truth < row["asr"]["value"]
 
 
+@pytest.mark.release
 def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     """Noise fills the budget: net loss shrinks as it grows, so both are told."""
     row = of_attack(attacked(tmp_path, "both"))

@@ -168,6 +168,7 @@ def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypa
     assert len(bench.received()) == asked == alone[1]
 
 
+@pytest.mark.release
 def test_what_a_faster_driver_has_merged_is_completed(bench, alone, monkeypatch):
     drive = runs.Leasing.run
 
@@ -223,6 +224,7 @@ def test_a_victim_that_changed_between_two_commands_is_refused(bench, alone, sai
     assert len(bench.received()) == asked
 
 
+@pytest.mark.release
 def test_a_victim_that_could_not_answer_may_be_mended(bench, alone):
     victim = bench.root / "victim.py"
     mended = victim.read_text("utf-8")
@@ -253,6 +255,7 @@ def test_an_error_that_needs_more_than_a_sentence_keeps_its_kind():
     assert (type(told), str(told)) == (StoreError, "another run")
 
 
+@pytest.mark.release
 def test_a_run_that_asks_nothing_more_is_completed_without_its_models(bench, alone, monkeypatch):
     """A victim that needs a GPU can be opened by workers alone."""
 

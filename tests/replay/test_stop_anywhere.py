@@ -92,7 +92,7 @@ def small(bench, workbench, monkeypatch):
 
 
 @pytest.fixture(
-    params=[(0, 1), pytest.param((2, 1), marks=pytest.mark.release), (1, 3)],
+    params=[(0, 1), *(pytest.param(each, marks=pytest.mark.release) for each in ((2, 1), (1, 3)))],
     ids=["plain", "ahead", "three workers"],
 )
 def manner(request, monkeypatch):

@@ -132,6 +132,7 @@ def test_the_seed_decides_the_weights(
     assert found[0] != found[2]
 
 
+@pytest.mark.release
 def test_training_stops_where_the_score_no_longer_rises_and_keeps_the_best(
     encoder: Path, sentences: list[TaggedText], tmp_path: Path
 ) -> None:

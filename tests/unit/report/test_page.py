@@ -112,6 +112,7 @@ def test_no_text_of_a_chart_ends_its_script(samples):
     assert text in json.dumps(json.loads(spec))
 
 
+@pytest.mark.release
 def test_the_page_is_a_pure_function(samples):
     arguments = (samples.summary(), samples.trials(), samples.manifest())
     before = repr(arguments)
@@ -237,6 +238,7 @@ def test_failures_are_listed_with_their_errors(page):
     assert page.words.count("connection refused: 127.0.0.1:8000") == 2
 
 
+@pytest.mark.release
 def test_the_manifest_the_command_and_the_endpoints_are_there(samples):
     given = samples.manifest(endpoints=["https://api.example.org/v1"])
     words = Page(render_report(samples.summary(), [], given)).words

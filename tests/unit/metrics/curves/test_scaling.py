@@ -103,6 +103,7 @@ def test_a_straight_curve_passes_for_a_plateau_in_one_run_of_twenty_at_most() ->
         assert wrong <= 14  # P(more | 5 %) < .01
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("curve", "m", "least", "most"),
     [
