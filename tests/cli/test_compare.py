@@ -82,6 +82,7 @@ def test_a_run_that_cannot_be_read_is_an_error_in_junit(two, medstress, said):
     assert ET.parse(two.root / "j.xml").getroot().get("errors") == "1"
 
 
+@pytest.mark.release
 def test_two_attacks(two, medstress):
     two.tables["attack"] = [two.attack("nearest")]
     assert two.run(out=two.root / "c") == 0
@@ -112,6 +113,7 @@ def test_two_victims_of_one_run(two, medstress, workbench, said):
     assert medstress("compare", "c#old", "c#old").code == 2
 
 
+@pytest.mark.release
 def test_the_measure_that_is_asked_for_decides(two, medstress):
     found = json.loads(medstress("compare", "a", "b", "--metric", "asr", "--json").out)
     assert [(row["metric"], row["decides"]) for row in found["rows"]] == [
@@ -146,6 +148,7 @@ def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, w
     assert names["low"] < row["difference"]["value"] < names["high"]
 
 
+@pytest.mark.release
 def test_a_deterministic_attack_has_no_interval_over_names(two, medstress):
     for folder, sampler in (("c", "nearest"), ("d", "farthest")):
         two.tables["attack"] = [two.attack(sampler)]

@@ -25,6 +25,7 @@ def test_figures_of_one_s_own_are_written_with_captions_beside_them(medstress, f
     assert named | {"index.md", "figures.tex"} == names
 
 
+@pytest.mark.release
 def test_the_layout_of_a_paper_says_what_the_run_lacks(medstress, finished, tmp_path):
     told = medstress(
         "figures", finished.out, "--out", tmp_path, "--format", "svg", "--paper", "xian2025"

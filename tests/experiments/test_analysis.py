@@ -57,6 +57,7 @@ def two(bench):
     return bench
 
 
+@pytest.mark.release
 def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
     rows = run(two.write(), two.out).rows()
     table = {
@@ -147,6 +148,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     assert len(two.received()) == n_calls
 
 
+@pytest.mark.release
 def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkeypatch):
     analysis = two.tables.pop("analysis")
     run(two.write(), two.out)

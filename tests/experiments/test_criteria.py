@@ -204,6 +204,7 @@ def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted,
     assert estimate["n"] > 160
 
 
+@pytest.mark.release
 def test_slices_have_rows_and_the_worst_is_named(planted):
     bench = planted(0.3)
     bench.tables["slices"] = {"by": ["subject", "rare", "key", "type", "option_length"]}
@@ -246,6 +247,7 @@ def test_slices_that_came_after_the_first_query_are_post_hoc(planted):
     assert Run(bench.out).summary()["slices"] == []
 
 
+@pytest.mark.release
 def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     bench = planted(0.3)
     rows = workbench.questions(60)
@@ -268,6 +270,7 @@ def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     assert (after["cuts"], after["label"]) == (before, "pre-specified")
 
 
+@pytest.mark.release
 def test_lengths_that_tie_make_two_slices(planted, workbench, capsys):
     bench = planted(0.3)
     rows = workbench.questions(60)

@@ -210,6 +210,7 @@ def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
     assert by_says["contradicting"]["n_censored"] == 0
 
 
+@pytest.mark.release
 def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
     found = run({"rememberer": "qstab", "reader": "open_book"}, SWAP, NONE, {"name": "no_op"})
     for attack in ("passage_swap", "passage_none"):

@@ -138,6 +138,7 @@ def share_flipped(arm: str) -> float:
     return float(np.mean([result.verdict is Verdict.FLIPPED for result in results]))
 
 
+@pytest.mark.release
 def test_random_draws_succeed_as_often_as_they_must() -> None:
     """Six of 600 names, 24 draws: 1 - C(594, 24)/C(600, 24) = .217; 80 items, s.e. .046."""
     assert share_flipped("random") == pytest.approx(0.217, abs=0.14)

@@ -368,6 +368,7 @@ def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     assert n_exchanges(found) > before
 
 
+@pytest.mark.release
 def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -401,6 +402,7 @@ def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(benc
     assert {row["n_controls"] for row in rows_of(found).values()} == {1}
 
 
+@pytest.mark.release
 def test_a_test_that_is_done_announces_what_is_left_alone(bench: Path) -> None:
     found = run(experiment(bench), bench / "left")
     settings, said = experiment(bench), list[str]()

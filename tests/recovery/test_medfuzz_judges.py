@@ -177,6 +177,7 @@ def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_not
     assert "the votes of a judge whose replies on it cannot be read" in done.report()
 
 
+@pytest.mark.release
 def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> None:
     plain = pooled(run(tables("knowing"), folder / "plain"))
     row = pooled(run(tables("marked"), folder / "run"))
@@ -236,6 +237,7 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     assert len((folder / "log.jsonl").read_text().splitlines()) == before
 
 
+@pytest.mark.release
 def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Path) -> None:
     settings = tables("knowing")
     settings["experiment"]["cache"] = "cache"

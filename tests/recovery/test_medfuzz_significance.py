@@ -264,6 +264,7 @@ def test_a_role_can_write_the_controls(
     assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
 
 
+@pytest.mark.release
 def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     page = tested.report()
     assert "Significance and faithfulness" in page
