@@ -239,6 +239,7 @@ def marked(made_up):
     return made_up.MadeUp(every, outcome, n_items=105, wrong=5)
 
 
+@pytest.mark.release
 def test_arms_that_mark_variants_are_never_mixed_with_default_ones(marked):
     default, other = series_of(arms(marked))
     assert (default.label, other.label) == ("default", "marked")
@@ -367,6 +368,7 @@ def test_the_tex_file_holds_a_closed_table_a_place(marked):
     assert "Not tested (no DiscreteZOO in this run under the rules marked)" in tex
 
 
+@pytest.mark.release
 def test_the_index_shows_the_claims_with_their_verdicts(run):
     made = list(make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"]))
     page = index(made, "made-up")
