@@ -217,6 +217,7 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     assert set(drawn) == {row.trial_id for row in flipped}
 
 
+@pytest.mark.release
 def test_planted_controls_are_what_they_say(bench, capsys):
     # Two of the right answers have another name.
     (bench.root / "synonyms.csv").write_text(

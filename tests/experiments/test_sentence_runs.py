@@ -153,6 +153,7 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     json.dumps(run.summary(), allow_nan=False)
 
 
+@pytest.mark.release
 def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_differs(
     folder: Path,
 ) -> None:

@@ -450,6 +450,7 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     assert "p adjusted" not in shown
 
 
+@pytest.mark.release
 def test_successes_on_one_item_share_their_controls(bench: Path) -> None:
     named = {"items": ["abel"], "significance": False}
     found = run(experiment(bench, runs=3, **named), bench / "shared")

@@ -146,6 +146,7 @@ def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
         assert net["low"] <= 0 <= net["high"]
 
 
+@pytest.mark.release
 def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> None:
     row = of_attack(attacked(tmp_path, "always A"))
     assert row["control_table"]["no_op"] == [0, 0, 0, N // 4]

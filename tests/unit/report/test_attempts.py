@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from medstress.report.attempts import attempt_plots, attempt_tables, published
 
+pytestmark = pytest.mark.release
+
 
 def estimate(value: float) -> dict[str, object]:
     return {"value": value, "n": 10, "low": value / 2, "high": (1 + value) / 2, "method": "x"}

@@ -15,6 +15,8 @@ from medstress.report.passages import (
 from medstress.results import text
 from medstress.results.names import Names
 
+pytestmark = pytest.mark.release
+
 
 def share(hits: int, n: int) -> dict[str, Any]:
     return {

@@ -22,6 +22,8 @@ from medstress.report.plots.tuned import tuning_plots
 from medstress.report.significance import significance_plots
 from medstress.report.training import learning_plots
 
+pytestmark = pytest.mark.release
+
 PLACE = {"dataset": "sample", "group": "drugs", "victim": "org/llama-3"}
 NAMES = {
     "attacks": {"n=-20": "near names", "n=20": "far names"},

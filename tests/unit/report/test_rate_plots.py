@@ -9,6 +9,8 @@ import pytest
 from medstress.report.rate_plots import curves, forest
 from medstress.results.names import Names
 
+pytestmark = pytest.mark.release
+
 NAMES = Names(attacks={"pdws n=-20": "near names"}, victims={"org/llama-3": "llama-3"})
 UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "nobody asked"}
 

@@ -6,6 +6,8 @@ import re
 
 from medstress.report.side_by_side import Beside, render_side_by_side
 
+pytestmark = pytest.mark.release
+
 
 def beside(samples, folder: str, against: str | None, **changes) -> Beside:
     verdict = {"sentence": f"{folder} lost some.", "others": [], "caveats": []}
