@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from medstress.report.attempts import attempt_plots, attempt_tables, published
 
 pytestmark = pytest.mark.release

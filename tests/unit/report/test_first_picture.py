@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from medstress.report.first_picture import first_picture
 from medstress.report.overview import run_line
 from medstress.report.section import Source

@@ -6,6 +6,8 @@ import json
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from medstress.report.charts import SERIES, Plot
 from medstress.report.passages import (
     gain_table,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from medstress.report.side_by_side import Beside, render_side_by_side
 
 pytestmark = pytest.mark.release
