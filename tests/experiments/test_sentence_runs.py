@@ -443,6 +443,7 @@ def fails(sentences):
     assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1
 
 
+@pytest.mark.release
 def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
     attacks = [
         STATIC,

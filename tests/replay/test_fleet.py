@@ -197,6 +197,7 @@ def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
     assert len(bench.received()) == alone[1]  # nothing twice, though no shard had shipped
 
 
+@pytest.mark.release
 def test_calls_never_exceed_max_queries_and_a_raised_cap_goes_on(bench, alone):
     cap = alone[1] // 2
     bench.tables["experiment"]["max_queries"] = cap
@@ -270,6 +271,7 @@ def test_a_run_that_asks_nothing_more_is_completed_without_its_models(bench, alo
     spread(bench, None)
 
 
+@pytest.mark.release
 def test_a_run_that_asks_more_opens_its_models_on_the_drivers_machine(bench, monkeypatch):
     bench.tables["analysis"] = {"transfer": True}
     opened = []

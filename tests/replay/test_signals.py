@@ -167,6 +167,7 @@ def test_a_victim_that_hangs_does_not_keep_the_process(bench, workbench, number)
     assert len(workbench.snapshot(bench.out, bench.root / "copy").dispatched) == 3
 
 
+@pytest.mark.release
 def test_a_second_signal_stops_at_once(bench, workbench):
     process = hanging(bench, 60)
     try:

@@ -177,6 +177,7 @@ def test_an_interrupt_before_any_write_loses_no_answer(small, workbench, monkeyp
     assert lost == []
 
 
+@pytest.mark.release
 def test_a_store_that_cannot_write_stops_the_run_and_resumes(small, workbench):
     whole = small.runs / "whole"
     assert not go(small, whole)

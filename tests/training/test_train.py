@@ -289,6 +289,7 @@ def test_sentence_pairs_are_trained_and_attacked(
         assert training["rows"][0]["clean"]["value"] > 0.5
 
 
+@pytest.mark.release
 def test_multiple_choice_heads_are_trained_on_substitutions(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:

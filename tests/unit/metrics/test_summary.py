@@ -135,6 +135,7 @@ def test_the_curve_never_falls_and_ends_at_asr(
                 assert each["bounds"][2] <= point["value"]
 
 
+@pytest.mark.release
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_estimate_has_an_interval_of_some_width_or_is_null(
