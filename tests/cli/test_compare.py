@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -12,14 +13,26 @@ import medstress as ms
 WORSE = ("luck < 40", "luck < 140")
 
 
-@pytest.fixture
-def two(bench, workbench):
+@pytest.fixture(scope="module")
+def made(workbench, tmp_path_factory):
     """Runs `a` and `b` of one experiment, 40 items and two seeds; B's function errs more often."""
-    bench.write_items(workbench.questions(40))
+    made = workbench.Bench(tmp_path_factory.mktemp("two"))
+    made.write_items(workbench.questions(40))
+    made.tables["attack"] = [made.attack("random", budget=3)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run(out=made.root / "a") == 0
+        (made.root / "victim.py").write_text(workbench.VICTIM.replace(*WORSE), encoding="utf-8")
+        assert made.run(out=made.root / "b") == 0
+    return made
+
+
+@pytest.fixture
+def two(bench, made):
+    """A copy of both."""
+    shutil.copytree(made.root, bench.root, dirs_exist_ok=True)
     bench.tables["experiment"]["seeds"] = [0, 1]
-    assert bench.run(out=bench.root / "a") == 0
-    (bench.root / "victim.py").write_text(workbench.VICTIM.replace(*WORSE), encoding="utf-8")
-    assert bench.run(out=bench.root / "b") == 0
     return bench
 
 
@@ -69,6 +82,7 @@ def test_a_run_that_cannot_be_read_is_an_error_in_junit(two, medstress, said):
     assert ET.parse(two.root / "j.xml").getroot().get("errors") == "1"
 
 
+@pytest.mark.release
 def test_two_attacks(two, medstress):
     two.tables["attack"] = [two.attack("nearest")]
     assert two.run(out=two.root / "c") == 0
@@ -99,6 +113,7 @@ def test_two_victims_of_one_run(two, medstress, workbench, said):
     assert medstress("compare", "c#old", "c#old").code == 2
 
 
+@pytest.mark.release
 def test_the_measure_that_is_asked_for_decides(two, medstress):
     found = json.loads(medstress("compare", "a", "b", "--metric", "asr", "--json").out)
     assert [(row["metric"], row["decides"]) for row in found["rows"]] == [
@@ -133,6 +148,7 @@ def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, w
     assert names["low"] < row["difference"]["value"] < names["high"]
 
 
+@pytest.mark.release
 def test_a_deterministic_attack_has_no_interval_over_names(two, medstress):
     for folder, sampler in (("c", "nearest"), ("d", "farthest")):
         two.tables["attack"] = [two.attack(sampler)]

@@ -83,6 +83,7 @@ def test_more_attack_is_worse_for_the_victim(side: Any, compared: Any) -> None:
     assert row.sentence.startswith("the victim is worse under B than under A: ASR")
 
 
+@pytest.mark.release
 def test_equal_builds_are_undecided_until_there_are_enough(side: Any, compared: Any) -> None:
     """Nothing differs: the factor is time. Ten pairs disagree either way."""
 
@@ -100,6 +101,7 @@ def test_equal_builds_are_undecided_until_there_are_enough(side: Any, compared: 
     assert (many.verdict, many.fails) == ("equivalent within the margin", False)
 
 
+@pytest.mark.release
 def test_a_small_difference_within_the_margin_is_let_through(side: Any, compared: Any) -> None:
     a, b = [HELD] * 2_000, [HELD] * 1_980 + [FLIPPED] * 20
     found = compared(side(a), side(b), NEW_MODEL, margin=0.05)
@@ -244,6 +246,7 @@ def arms(side: Any, verdicts: dict[str, list[Verdict]]) -> list[TrialRow]:
     return [row for attack, each in verdicts.items() for row in side(each, attack=attack)]
 
 
+@pytest.mark.release
 def test_several_arms_are_one_family(side: Any, compared: Any) -> None:
     """p = .025 is worse alone, and undecided among four: Holm, then Benjamini and Hochberg."""
     names = ("random", "pdws", "nearest", "farthest")

@@ -11,6 +11,7 @@ from medstress.stats.paired import unite
 N_ITEMS, N_RUNS = 200, 100
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("n_names", [20, 50])
 def test_the_interval_covers_what_other_names_would_show(n_names: int) -> None:
     """Two samplers draw from lists of their own; half of all names are lethal, so nothing differs.

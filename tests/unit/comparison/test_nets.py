@@ -28,6 +28,7 @@ def drawn(
     return [(f"q{i}", float(x)) for i, row in enumerate(values) for x in row]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("rates", "shared"), [((0.05, 0.05, 0.01), 0.6), ((0.01, 0.01, 0.0), 1.0), ((0.3, 0.2, 0), 1.0)]
 )
