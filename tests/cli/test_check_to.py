@@ -127,6 +127,7 @@ def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monk
     assert len((folder / "two.jsonl").read_text("utf-8").splitlines()) == 2
 
 
+@pytest.mark.release
 def test_a_vocabulary_of_ones_own_finds_its_names(medstress, folder):
     (folder / "names.txt").write_text("rest\nsleep\n", encoding="utf-8")
     mine = ("--entities", "drugs", "--set", "entities.vocabulary=names.txt")

@@ -231,6 +231,7 @@ def test_a_run_that_never_began_is_named(medstress, bench, look):
 # -- report ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_several_runs_are_one_page_in_the_current_folder(
     medstress, finished, tmp_path, monkeypatch
 ):

@@ -135,6 +135,7 @@ def test_a_model_whose_worker_is_lost_is_trained_by_another(file: Path, alone: P
     check_same(found.folder, alone)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("at", ["_keep", "attack", "write_comparison"])
 def test_a_driver_that_ends_between_phases_trains_and_asks_nothing_twice(
     file: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, at: str
@@ -237,6 +238,7 @@ def test_another_model_at_the_same_place_is_refused(
     said(str(error.value), "original-0", "another model")
 
 
+@pytest.mark.release
 def test_models_of_one_machine_are_not_trained_again_but_its_run_is_refused(
     file: Path, alone: Path, said: Any
 ) -> None:

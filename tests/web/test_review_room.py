@@ -9,7 +9,7 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
 SAMPLE = ("--sample", "3", "--controls", "1")

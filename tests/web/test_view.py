@@ -6,7 +6,7 @@ import pytest
 
 from medstress.api.run import run
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 LINES = "#case-lines .case-line"
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from medstress.report.side_by_side import Beside, render_side_by_side
+
+pytestmark = pytest.mark.release
 
 
 def beside(samples, folder: str, against: str | None, **changes) -> Beside:
