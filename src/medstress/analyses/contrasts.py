@@ -25,7 +25,7 @@ from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.means import difference_of_names, mean
 from medstress.stats.paired import Difference, difference
 from medstress.stats.power import ASSUMED, detectable, detectable_mean
-from medstress.stats.shares import Mask, Numbers, mean_size, rate, tally
+from medstress.stats.shares import Mask, Numbers, Units, mean_size, rate, tally
 
 Decision: TypeAlias = Literal[
     "worse",
@@ -244,15 +244,18 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
     pairs, is_good = arm.pairs, metric != "asr"
     a = _good(arm.a, metric, arm.budget).at(pairs.first)
     b = _good(arm.b, metric, arm.budget).at(pairs.second)
-    names = _names(arm, metric) if decides else "only a row that decides has one"
-    ways = [_gain(pairs, a.read, b.read, names)]
+    units, names = pairs.units, _names(arm, metric)
+
+    def way(a_held: Mask, b_held: Mask) -> Difference:
+        gain = difference(b_held, a_held, units)
+        return _of_names(gain, b_held.astype(np.float64) - a_held, units, names)
+
+    ways = [way(a.read, b.read)]
     if b.failed.any():
-        ways.append(_gain(pairs, a.read, b.read | b.failed, names))
+        ways.append(way(a.read, b.read | b.failed))
     if (a.best != a.read).any():
-        ways.append(_gain(pairs, a.best, b.read, names))
-    gain, basis = difference(b.read, a.read, pairs.units), ways[0]
-    has_names = not isinstance(names, str) and basis.estimate.low is not None
-    p = gain.p if basis.p is None or gain.p is None else max(gain.p, basis.p)
+        ways.append(way(a.best, b.read))
+    gain = difference(b.read, a.read, units)
     seen = (gain.only_first + gain.only_second) / max(len(pairs), 1)
     worth = floor(len(pairs) / gain.estimate.effect)
     first, second = gain.only_second, gain.only_first
@@ -261,24 +264,16 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
         decides,
         n_worst=int((a.read != a.plain).sum() + (b.read != b.plain).sum()),
         n_open=int((a.failed | b.failed).sum()),
-        value_a=rate(a.read == is_good, pairs.units),
-        value_b=rate(b.read == is_good, pairs.units),
+        value_a=rate(a.read == is_good, units),
+        value_b=rate(b.read == is_good, units),
         only_a=first if is_good else second,
         only_b=second if is_good else first,
-        difference=_signed(gain, is_good=is_good).estimate,
-        names_like_these=_signed(basis, is_good=is_good).estimate if has_names else None,
-        names_reason=None
-        if has_names
-        else names
-        if isinstance(names, str)
-        else basis.estimate.method,
-        interval90=_signed(basis, is_good=is_good).interval90,
-        p=None if basis.p is None else p,
         power=[
             Detectable(discordance=d, difference=detectable(worth, d), is_assumed=d != seen)
             for d in _discordances(seen)
             if decides
         ],
+        **_shown(gain, ways, names, is_good=is_good),
         claims=_claims(ways, margin, pairs, a.read != b.read),
     )
 
@@ -290,17 +285,48 @@ class _Names(NamedTuple):
     n: int
 
 
-def _gain(pairs: Pairs, a: Mask, b: Mask, names: _Names | str) -> Difference:
-    """Return what B has more of than A: for names like these where there are any."""
-    items = difference(b, a, pairs.units)
+def _of_names(
+    gain: Difference, values: Numbers, units: Units, names: _Names | str, reach: float = 1.0
+) -> Difference:
+    """Return what decides: the difference for names like these, where there are names.
+
+    Args:
+        gain: for exactly these names.
+        values: of the pairs, whose mean it is.
+        units: of the pairs.
+        names: of the pairs; or why there are none.
+        reach: the largest value there can be.
+    """
     if isinstance(names, str):
-        return items
-    gain = difference_of_names(b.astype(np.float64) - a, pairs.units[0], names.drawn, names.n)
-    if gain.estimate.low is None and names.n > 1 and len(np.unique(pairs.units[0])) > 1:
+        return gain
+    like = difference_of_names(values, units[0], names.drawn, names.n, reach)
+    if like.p is not None and gain.p is not None:
+        return replace(like, p=max(like.p, gain.p))
+    if names.n > 1 and len(np.unique(units[0])) > 1:
         # No two pairs differ, so that names add nothing to what items leave open.
-        method = f"{items.estimate.method}; all pairs agree, whatever their names"
-        return replace(items, estimate=replace(items.estimate, method=method))
-    return gain
+        method = f"{gain.estimate.method}; all pairs agree, whatever their names"
+        return replace(gain, estimate=replace(gain.estimate, method=method))
+    return like
+
+
+def _shown(
+    gain: Difference,
+    ways: Sequence[Difference],
+    names: _Names | str,
+    *,
+    is_good: bool,
+) -> dict[str, Any]:
+    """Return the parts of a contrast that say how large the difference is."""
+    basis = _signed(ways[0], is_good=is_good)
+    has_names = not isinstance(names, str) and basis.estimate.low is not None
+    reason = names if isinstance(names, str) else basis.estimate.method
+    return {
+        "difference": _signed(gain, is_good=is_good).estimate,
+        "names_like_these": basis.estimate if has_names else None,
+        "names_reason": None if has_names else reason,
+        "interval90": basis.interval90,
+        "p": basis.p,
+    }
 
 
 def _names(arm: Matched, metric: str) -> _Names | str:
@@ -351,14 +377,15 @@ def _of_net(
         control_a, attack_a, control_b, attack_b = lost
         return np.asarray((control_a - attack_a) - (control_b - attack_b))
 
-    ways = [gain(a.read, c.read, b.read, d.read)]
+    values = [gain(a.read, c.read, b.read, d.read)]
     if (b.failed | c.failed).any():
-        ways.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
+        values.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
     if (a.best != a.read).any() or d.failed.any():
-        ways.append(gain(a.best, c.read, b.read, d.read | d.failed))
-    units, n = net.pairs.units, len(net.pairs)
-    means = [mean(way, units, 2.0) for way in ways]
-    seen = float((ways[0] ** 2).mean()) if n else 0.0
+        values.append(gain(a.best, c.read, b.read, d.read | d.failed))
+    units, n, names = net.pairs.units, len(net.pairs), _names(net, "asr_net")
+    means = [mean(way, units, 2.0) for way in values]
+    ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
+    seen = float((values[0] ** 2).mean()) if n else 0.0
     worth = min(n / mean_size(tally(level)[0]) for level in units) if n else 0.0
     return net.contrast(
         "asr_net",
@@ -368,10 +395,6 @@ def _of_net(
         n_open=int((a.failed | b.failed | c.failed | d.failed).sum()),
         value_a=mean(c.read.astype(np.float64) - a.read, units).estimate,
         value_b=mean(d.read.astype(np.float64) - b.read, units).estimate,
-        difference=_signed(means[0], is_good=False).estimate,
-        names_reason="not computed for a difference of differences",
-        interval90=_signed(means[0], is_good=False).interval90,
-        p=means[0].p,
         power=[
             Detectable(
                 discordance=square,
@@ -381,7 +404,8 @@ def _of_net(
             for square in _discordances(seen)
             if decides
         ],
-        claims=_claims(means, margin, net.pairs, ways[0] != 0),
+        **_shown(means[0], ways, names, is_good=False),
+        claims=_claims(ways, margin, net.pairs, values[0] != 0),
     )
 
 

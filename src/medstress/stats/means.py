@@ -67,7 +67,11 @@ def mean_of_names(
 
 
 def difference_of_names(
-    values: Numbers, items: NDArray[np.int64], names: Sequence[frozenset[str]], n_names: int
+    values: Numbers,
+    items: NDArray[np.int64],
+    names: Sequence[frozenset[str]],
+    n_names: int,
+    reach: float = 1.0,
 ) -> Difference:
     """Estimate a mean for items and names like these, and test whether it is 0.
 
@@ -80,6 +84,7 @@ def difference_of_names(
         items: the item (document where known) of each value, shape (N,).
         names: the names that each value rests on.
         n_names: k, how many names the arm with fewer drew.
+        reach: the largest value there can be; ends are cut at it.
 
     Returns:
         The estimate; without an interval where the names cannot be told from the items, and
@@ -112,7 +117,7 @@ def difference_of_names(
         return Difference(estimate=unknown(why, size), p=None)
     error, degrees = sqrt(variance) / size, min(n, k) - 1
     (low, high), narrow = (
-        (max(centre - half, -1.0), min(centre + half, 1.0))
+        (max(centre - half, -reach), min(centre + half, reach))
         for half in (float(stdtrit(degrees, at)) * error for at in (0.975, 0.95))
     )
     method = (
