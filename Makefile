@@ -40,6 +40,7 @@ validation: $(VENV)/.dev
 	$(BIN)/python validation/tuning.py
 	$(BIN)/python validation/medfuzz_test.py
 	$(BIN)/python validation/validity.py
+	$(BIN)/python validation/controls.py
 	$(BIN)/python validation/intervals_and_tests.py
 
 # What 0.2 gave is what is given now.

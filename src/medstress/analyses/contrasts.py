@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.compared_scores import Scored, scored
-from medstress.analyses.run import Cell, Metric, Pairs, Run, pair
+from medstress.analyses.controls import reach, readings
+from medstress.analyses.names import PAIRS, TEXTS, Noun, noun_of
+from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
@@ -36,6 +38,7 @@ Decision: TypeAlias = Literal[
     "equivalent within the margin",
     "better",
 ]
+Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
 LEAST_UNITS = 6
@@ -109,7 +112,7 @@ class Contrast:
     """Of rows that decide."""
     claims: frozenset[Claim] = field(metadata=HIDDEN)
     """What the intervals show of B, before p has a say."""
-    noun: str = field(metadata=HIDDEN)
+    noun: Noun = field(metadata=HIDDEN)
 
     @property
     def measure(self) -> str:
@@ -151,7 +154,7 @@ class Matched:
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),
-            "noun": "question" if getattr(trials[0].item, "letters", "") else "item",
+            "noun": noun_of(trials[0]),
         }
         return Contrast(a=a, b=b, metric=metric, decides=decides, **{**counts, **parts})
 
@@ -179,7 +182,7 @@ def contrasts(
         shares = tuple(share for share in shares if share in ("asr", metric))
     wanted = metric or shares[0]
     if scores is not None:
-        wanted = metric or (wanted if scores.after is None else f"{scores.main}_after")
+        wanted = metric or (wanted if scores.after is None else f"{scores.scoring.main}_after")
         for name in scores.shown(wanted):
             yield _of_score(arm, scores, name, margin, decides=name == wanted)
     judged = arm.where(_ended(a)[both.first] & _ended(b)[both.second])
@@ -214,19 +217,26 @@ class _Good(NamedTuple):
     failed: Mask
     """A failed call leaves it open."""
 
-    def at(self, places: NDArray[np.int64]) -> _Good:
-        """Return it for some trials."""
-        return _Good(*(mask[places] for mask in self))
 
-
-def _good(cell: Cell, metric: Metric, budget: int | None) -> _Good:
-    reading, b = cell.read(metric, budget), cell.budget if budget is None else budget
+def _good(cell: Cell, metric: Metric, budget: int | None, places: Places) -> _Good:
+    """Read trials of a cell, at some places; `budget` is None for all queries."""
     clean = cell.open_clean & ~cell.answered
-    attacked = cell.eligible & cell.mask(lambda t: _lacks_calls(t, budget)) & ~cell.flipped(b)
+    failed = _failed(cell, budget)
+    reading = cell.read(metric, budget).at(places)
     if metric == "asr":
-        return _Good(~reading.hit, ~reading.most, ~reading.least, attacked)
-    failed = clean if metric == "accuracy" else clean | attacked
-    return _Good(reading.hit, reading.least, reading.most, failed)
+        return _held(reading, failed[places])
+    failed = clean if metric == "accuracy" else clean | failed
+    return _Good(reading.hit, reading.least, reading.most, failed[places])
+
+
+def _held(reading: Reading, failed: Mask) -> _Good:
+    return _Good(~reading.hit, ~reading.most, ~reading.least, failed)
+
+
+def _failed(cell: Cell, budget: int | None) -> Mask:
+    """Return which trials a failed call under attack leaves open."""
+    lacks = cell.eligible & cell.mask(lambda t: _lacks_calls(t, budget))
+    return np.asarray(lacks & ~cell.flipped(cell.budget if budget is None else budget))
 
 
 def _lacks_calls(t: Trial, budget: int | None) -> bool:
@@ -242,8 +252,8 @@ def _lacks_calls(t: Trial, budget: int | None) -> bool:
 def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bool) -> Contrast:
     """Return the contrast of a share; `asr` is bad for the model, the others are good."""
     pairs, is_good = arm.pairs, metric != "asr"
-    a = _good(arm.a, metric, arm.budget).at(pairs.first)
-    b = _good(arm.b, metric, arm.budget).at(pairs.second)
+    a = _good(arm.a, metric, arm.budget, pairs.first)
+    b = _good(arm.b, metric, arm.budget, pairs.second)
     units, names = pairs.units, _names(arm, metric)
 
     def way(a_held: Mask, b_held: Mask) -> Difference:
@@ -299,7 +309,7 @@ def _of_names(
     """
     if isinstance(names, str):
         return gain
-    like = difference_of_names(values, units[0], names.drawn, names.n, reach)
+    like = difference_of_names(values, units[0], names.drawn, names.n, reach=reach)
     if like.p is not None and gain.p is not None:
         return replace(like, p=max(like.p, gain.p))
     if names.n > 1 and len(np.unique(units[0])) > 1:
@@ -367,9 +377,9 @@ def _of_net(
     """Return the contrast of what is lost net of a control, on what is known in all four arms."""
     at = [_partners(cell, own) for cell, own in zip((arm.a, arm.b), controls, strict=True)]
     net = arm.where((at[0][arm.pairs.first] >= 0) & (at[1][arm.pairs.second] >= 0))
-    i, j = net.pairs.first, net.pairs.second
-    places = ((arm.a, i), (controls[0], at[0][i]), (arm.b, j), (controls[1], at[1][j]))
-    a, c, b, d = (_good(cell, "asr", arm.budget).at(k) for cell, k in places)
+    pairs = net.pairs
+    a, c = _with_control(arm.first, arm.a, controls[0], pairs.first, at[0], arm.budget)
+    b, d = _with_control(arm.second, arm.b, controls[1], pairs.second, at[1], arm.budget)
 
     def gain(a: Mask, c: Mask, b: Mask, d: Mask) -> Numbers:
         """Return what A loses net of its control, minus what B does, where these held."""
@@ -409,7 +419,34 @@ def _of_net(
     )
 
 
-def _partners(cell: Cell, control: Cell) -> NDArray[np.int64]:
+def _with_control(
+    run: Run,
+    cell: Cell,
+    control: Cell,
+    places: Places,
+    partners: Places,
+    budget: int | None,
+) -> tuple[_Good, _Good]:
+    """Read an attack and its control, which counts as far as gates and repeats let the attack ask.
+
+    Args:
+        run: whose trials they are.
+        cell: the attack.
+        control: its control.
+        places: trials of the attack.
+        partners: for every trial of the attack the place of its control's.
+        budget: queries that count; None for all.
+    """
+    b = cell.budget if budget is None else budget
+    both = Pairs(places, partners[places], cell.units[:, places])
+    attack, harmless = readings(cell, control, both, b, reach(run, cell))
+    return (
+        _held(attack, _failed(cell, budget)[both.first]),
+        _held(harmless, _failed(control, budget)[both.second]),
+    )
+
+
+def _partners(cell: Cell, control: Cell) -> Places:
     """Return for each trial the place of its control's, where that knew the item; else -1."""
     pairs = pair(cell, control)
     at = np.full(len(cell.trials), -1)
@@ -429,6 +466,7 @@ def _of_score(
         decides,
         n_items=scores.n_items,
         n_pairs=scores.n_items,
+        noun=PAIRS if noun_of(arm.a.trials[0]) is PAIRS else TEXTS,
         value_a=value_a,
         value_b=value_b,
         difference=change.estimate,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.analyses import controls, success
+from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
@@ -50,6 +50,10 @@ class Row:
     knows: success.Knowledge | None = field(metadata=FLAT)
     success: success.Success | None = field(metadata=FLAT)
     loss: controls.Loss | None = field(metadata=FLAT)
+    validity: validity.Validity | None = field(metadata=FLAT)
+    diversity: diversity.Diversity | None = field(metadata=FLAT)
+    scores: scores.Scores | None = field(metadata=FLAT)
+    """Of tagged texts and pairs."""
     queries: Mapping[str, int]
 
     @property
@@ -76,6 +80,9 @@ def row_of(run: Run, cell: Cell) -> Row:
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
         loss=controls.loss(run, cell) if is_attacked else None,
+        validity=validity.validity(cell),
+        diversity=diversity.part(run, cell),
+        scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
 
@@ -97,11 +104,16 @@ class Results(Shown):
     def tables(self) -> Sequence[Table]:
         """Rates, then outcomes and queries."""
         rows = self.attacks
-        tables = []
+        tables: list[Table] = []
         rated = [row for row in rows if row.success is not None]
+        tables += scores.tables(rows, LABELS)
         if rated:
             fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
-            tables.append(table("results", "Results", rated, fields, n_labels=len(LABELS)))
+            tables.append(
+                table(
+                    "results", "Results", rated, fields, n_labels=len(LABELS), notes=(ATTACKABLE,)
+                )
+            )
         for name, caption, counted in (
             ("outcomes", "How every trial ended", COUNTS),
             ("queries", "Queries", QUERIES),
@@ -112,8 +124,9 @@ class Results(Shown):
     def charts(self) -> Sequence[Chart]:
         """What attack and controls take, and the curves over the budget."""
         rows = [row for row in self.attacks if row.success is not None]
+        charts = scores.charts(self.rows)
         if not rows:
-            return ()
+            return charts
         places = [row.cell.place for row in rows]
         bars, curves = [], []
         for row in rows:
@@ -128,7 +141,7 @@ class Results(Shown):
                 Point(x=point.budget, y=point.estimate, series=row.name, panel=at)
                 for point in row.success.asr_at
             ]
-        charts = [
+        charts.append(
             Chart(
                 name="loss",
                 title="Lost under attack, and under harmless edits",
@@ -137,7 +150,7 @@ class Results(Shown):
                 y="share of right answers lost",
                 points=tuple(bars),
             )
-        ]
+        )
         if any(len(row.success.asr_at) > 1 for row in rows if row.success):
             charts.append(
                 Chart(
@@ -154,14 +167,16 @@ class Results(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """What each part has to say of a row."""
-        return [
+        of_rows = (
             remark
             for row in self.attacks
             for remark in (
                 *success.remarks(row.cell, row.counts, row.knows),
                 *controls.remarks(row.cell, row.loss, row.success),
+                *validity.remarks(row.cell, row.validity),
             )
-        ]
+        )
+        return [*of_rows, *scores.remarks(self.rows)]
 
 
 class ResultsOfRun:
@@ -183,6 +198,7 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
+ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
 LABELS: Sequence[Field[Row]] = (
     Field(column=Column(heading="Attack"), read=lambda row: label(row.key.attack)),
     Field(column=Column(heading="Model"), read=lambda row: label(row.key.victim)),
@@ -217,6 +233,12 @@ RATES: Sequence[Field[Row]] = (
             heading="Lost (ASR)", form="share", tip="lost under attack, of what was right"
         ),
         read=lambda row: success.with_worst_line(row.success.asr) if row.success else None,
+    ),
+    Field(
+        column=Column(
+            heading="Lost, valid", form="share", tip="lost where the right answer stays right"
+        ),
+        read=lambda row: row.validity.asr_valid if row.validity else None,
     ),
 )
 

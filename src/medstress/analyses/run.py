@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
@@ -21,11 +22,13 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, with_worst
+from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
-from medstress.store.trials import Folder
+from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -65,6 +68,9 @@ class Stored(Protocol):
     doubt: str | None
     root: str | None
 
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
+
     @property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries."""
@@ -72,6 +78,15 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What the perturbed queries of attacks put in."""
+
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
 
 
 class Run:
@@ -192,6 +207,10 @@ class Reading(NamedTuple):
         """Return the reading of some trials alone."""
         return self._replace(counts=self.counts & kept, may_count=self.may_count & kept)
 
+    def at(self, places: NDArray[Any]) -> Reading:
+        """Return the reading of some trials in some order: by number, or by mask."""
+        return Reading(*(part[places] for part in self))
+
 
 class Cell:
     """The trials behind one row: of one attack in one place, some seeds, all items or a slice.
@@ -288,6 +307,14 @@ class Cell:
             assert cell is not None
             yield cell
 
+    def by_attempt(self) -> Cell:
+        """Return the cell in which a success counts at its attempt: budgets are attempts there."""
+        first = [
+            NEVER if t.first is None else t.first.attempt or t.first.query for t in self.trials
+        ]
+        columns = {name: getattr(self, name) for name in self._MASKS}
+        return Cell(self.trials, self.units, {**columns, "first": np.array(first)})
+
     def flipped(self, budget: int) -> Mask:
         """Return which trials are flipped within a budget."""
         return np.asarray(self.eligible & (self.first <= budget))
@@ -366,9 +393,8 @@ class Cell:
 
 def _is_unread(trial: Trial) -> bool:
     first = trial.first
-    has_options = bool(getattr(trial.item, "letters", ""))
     return (
-        has_options
+        bool(trial.item.letters)
         and first is not None
         and first.answer.answer is None
         and trial.queries.unreadable > 0
@@ -418,3 +444,35 @@ def pair(
     ]
     ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T
     return Pairs(ours, others, first.units[:, ours])
+
+
+def contrast(first: Reading, second: Reading, units: Units, level: float = 0.95) -> Difference:
+    """Estimate how much more often one cell has a hit than another, pair by pair.
+
+    Args:
+        first: the reading of the first cell, one place a pair (`Reading.at`).
+        second: the same of the second.
+        units: of the pairs, shape (levels, n).
+        level: of the interval, two-sided.
+
+    Returns:
+        The difference on the pairs that count in both. Where answers are open it knows its worst
+        ends, and p is the largest that they allow: 1 where they may turn the sign.
+    """
+    both, may = first.counts & second.counts, first.may_count & second.may_count
+
+    def of(kept: Mask, ours: Mask, others: Mask) -> Difference:
+        return difference(ours[kept], others[kept], units[:, kept], level)
+
+    net = of(both, first.hit, second.hit)
+    is_open = any(
+        ((part.least != part.most) & may).any() or (part.counts != part.may_count).any()
+        for part in (first, second)
+    )
+    if not is_open:
+        return net
+    least, most = of(may, first.least, second.most), of(may, first.most, second.least)
+    estimate = with_worst(net.estimate, least.estimate, most.estimate)
+    may_turn = (least.estimate.value or 0.0) <= 0.0 <= (most.estimate.value or 0.0)
+    p = None if net.p is None else max(net.p, least.p or 0.0, most.p or 0.0)
+    return replace(net, estimate=estimate, p=1.0 if may_turn and p is not None else p)

@@ -52,7 +52,7 @@ class AttackTraits:
     """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
     unreadable_is_success: bool = False
     """For a goal given as text: whether an unreadable answer is a success."""
-    kinds: frozenset[str] = frozenset({QUESTIONS})
+    item_kinds: frozenset[str] = frozenset({QUESTIONS})
     """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs` (labelled
     pairs included)."""
     needs_entities: bool = True

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-
-from rich.console import Console
+from collections.abc import Sequence
 
 from medstress.analyses.compare import LABELS, fails
 from medstress.analyses.contrasts import Contrast
+from medstress.analyses.shown import Decision, Outcome, Table
+from medstress.analyses.summary import MISSED
 from medstress.api.compare import compare
-from medstress.cli.look import WIDTH
 from medstress.cli.screen import screen
-from medstress.cli.streams import plain_stream
-from medstress.cli.verdicts import MISSED, write_files
+from medstress.cli.showing import write_file
 from medstress.core.errors import MedstressError
-from medstress.report.old_tables import as_old
-from medstress.report.terminal import grid
-from medstress.results.junit import Case, Outcome
+from medstress.report.summary_page import junit, markdown
+from medstress.report.terminal import print_table
 
 _SUITE = "medstress compare"
 
@@ -31,37 +28,53 @@ def compare_cli(args: argparse.Namespace) -> int:
         )
     except MedstressError as error:
         message = str(error)
-        case = Case(name=f"{args.folder} and {args.other}", outcome=Outcome.ERROR, message=message)
-        write_files(args, _SUITE, [case], [f"Nothing could be compared: {message}"], [])
+        name = f"{args.folder} and {args.other}"
+        case = Decision(name=name, outcome="error", sentence=message)
+        _write(args, [case], [f"Nothing could be compared: {message}"], [])
         raise
     lines, tables = comparison.lines(), comparison.tables()
     cases = [_case(row, comparison.margin) for row in comparison.deciding]
-    write_files(args, _SUITE, cases, lines, [as_old(table) for table in tables])
+    _write(args, cases, lines, tables)
     if args.json:
         print(json.dumps(comparison.as_json(), indent=1, allow_nan=False))
     else:
         first, *rest = lines
         out = screen()
         out.say(first, "bold")
-        stream = plain_stream(sys.stdout)
-        console = Console(file=stream, width=None if out.console.is_terminal else WIDTH)
         for table in tables:
             print(flush=True)
-            console.print(grid(table, wide=console.width > WIDTH))
+            print_table(out.console, table)
         print()
         for line in rest:
             out.say(line)
     return MISSED if comparison.fails else 0
 
 
-def _case(row: Contrast, margin: float | None) -> Case:
+def _write(
+    args: argparse.Namespace,
+    cases: Sequence[Decision],
+    sentences: Sequence[str],
+    tables: Sequence[Table],
+) -> None:
+    """Write the files of `--junit` and `--markdown`.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    if args.junit is not None:
+        write_file("--junit", args.junit, junit(_SUITE, cases))
+    if args.markdown is not None:
+        write_file("--markdown", args.markdown, markdown(_SUITE, sentences, tables))
+
+
+def _case(row: Contrast, margin: float | None) -> Decision:
     """Return the case of a row that decides.
 
     It is failed where its verdict is one to stop at, and an error where failed calls leave more
     than half of its pairs open.
     """
-    outcome = Outcome.FAILED if fails(row.verdict, margin) else Outcome.OK
+    outcome: Outcome = "failed" if fails(row.verdict, margin) else "ok"
     if row.verdict == "undecided" and 2 * row.n_open > row.n_pairs:
-        outcome = Outcome.ERROR
+        outcome = "error"
     place = ", ".join(map(row.labels, LABELS))
-    return Case(name=f"{row.measure}: {place}", outcome=outcome, message=row.sentence)
+    return Decision(name=f"{row.measure}: {place}", outcome=outcome, sentence=row.sentence)

@@ -10,6 +10,7 @@ from medstress.core.arms import Arm
 from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
+from medstress.core.validity import REVIEW
 
 
 class Answer(NamedTuple):
@@ -36,6 +37,11 @@ class Validity(NamedTuple):
     """`review`, `panel`, the rule or gate that refutes it, or `rule` where rules refute nothing."""
     evidence: tuple[Evidence, ...] = ()
     """What else speaks for or against it, a panel of judges included."""
+
+    def word_of(self, kind: str) -> bool | None:
+        """Return what evidence of a kind says last, such as that of people; None: nothing."""
+        words = [piece.valid for piece in self.evidence if piece.kind == kind]
+        return words[-1] if words else None
 
 
 UNKNOWN = Validity()
@@ -130,6 +136,8 @@ class Trial:
     """Letter of the option that the passage supports after the edit."""
     excluded: Mapping[str, int] | None = None
     """How many names are never drawn, by reason."""
+    distances: tuple[float, ...] = ()
+    """For attacks that ask every name: distance at the ends of classes of names, nearest first."""
     records: tuple[Mapping[str, Any], ...] = ()
     """What happened in each attempt, in order."""
     note: str | None = None
@@ -174,6 +182,12 @@ class Trial:
         """Whether it is eligible and none of its answers under attack could be read."""
         q = self.queries
         return self.is_eligible and 0 < q.asked - q.failed <= q.unreadable
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it succeeded, but people find that the right answer is no longer right."""
+        pick = self.pick
+        return pick is not None and pick.validity[:2] == (False, REVIEW)
 
     @property
     def unit(self) -> str:

@@ -52,7 +52,7 @@ def pair_effect(first: Numbers, second: Numbers, counts: Numbers) -> float:
     return min(max(1.0, *effects), k)
 
 
-def difference(first: Mask, second: Mask, units: Units) -> Difference:
+def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> Difference:
     """Estimate a paired difference by Tango's score interval at the effective number of pairs.
 
     With b and c discordant pairs of the two kinds, N pairs and the design effect f: Tango's
@@ -63,6 +63,7 @@ def difference(first: Mask, second: Mask, units: Units) -> Difference:
         first: hits of the first arm, one for each pair, shape (n,).
         second: hits of the second arm.
         units: of the pairs, shape (levels, n).
+        level: of the interval, two-sided.
 
     References:
         Tango, "Equivalence test and confidence interval for the difference in proportions for the
@@ -83,9 +84,9 @@ def difference(first: Mask, second: Mask, units: Units) -> Difference:
     p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
     if 0 < b + c < FEW and m == n:
         p = max(p, exact_p(b, c))
-    low, high = tango(b / f, c / f, n / f, quantile(0.95))
+    low, high = tango(b / f, c / f, n / f, quantile(level))
     what = "pairs, each item once" if m == n else f"pairs of {m} items (documents)"
-    method = f"Tango's score interval 95 %, {n} {what}"
+    method = f"Tango's score interval {100 * level:.4g} %, {n} {what}"
     return Difference(
         estimate=Estimate(value=(b - c) / n, n=n, low=low, high=high, method=method, effect=f),
         p=p,

@@ -28,12 +28,15 @@ class StoredInquiry:
     reached: bool | None
     note: str | None
     findings: dict[str, Any] | None
+    calls: int = 0
+    """Calls that it consumed, of models and roles."""
 
 
 def read_inquiries(db: sqlite3.Connection) -> Iterator[StoredInquiry]:
     """Yield all finished inquiries and studies, answered or not, in the order of asking."""
     rows = db.execute(
-        "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, t.result "
+        "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
+        "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
         "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
         f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
     )
@@ -52,4 +55,5 @@ def read_inquiries(db: sqlite3.Connection) -> Iterator[StoredInquiry]:
             reached=record.get("reached"),
             note=record.get("note"),
             findings=record.get("found"),
+            calls=place[6],
         )

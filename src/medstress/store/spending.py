@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from medstress.core.calls import FROM_CACHE
 
+MILLION = 1_000_000
 VICTIM = "victim"
 _SPENDING = f"""
 SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
@@ -18,6 +19,24 @@ GROUP BY 1, 2 ORDER BY 1, 2
 """
 
 _TOTALS = "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial > ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The price of a model's tokens."""
+
+    usd_in: float
+    """US dollars per million tokens read."""
+    usd_out: float
+    """US dollars per million tokens written."""
+
+    def usd(self, tokens_in: float, tokens_out: float) -> float:
+        """Return the price of these tokens in US dollars.
+
+        >>> Price(usd_in=1.0, usd_out=4.0).usd(1_000_000, 500_000)
+        3.0
+        """
+        return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from medstress.analyses.compare import Side, compare
 from medstress.report.side_by_side import Beside, render_side_by_side
 from medstress.testing.planted import NEAR, arm, planted_run, trial
+
+pytestmark = pytest.mark.release
 
 
 def beside(samples, folder: str, against: str | None, **changes) -> Beside:

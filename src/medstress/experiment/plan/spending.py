@@ -15,23 +15,7 @@ from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.roles import tables_of
 from medstress.store.run_store import RunStore
-from medstress.store.spending import Spending
-
-MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """The price of a model's tokens."""
-
-    usd_in: float
-    """US dollars per million tokens read."""
-    usd_out: float
-    """US dollars per million tokens written."""
-
-    def usd(self, tokens_in: float, tokens_out: float) -> float:
-        """Return the price of these tokens in US dollars."""
-        return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
+from medstress.store.spending import Price, Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,370 @@
+"""Warnings about a run as a whole: what a reader needs to know before its numbers.
+
+What speaks of one row or one capability stands with that row or capability.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.names import ITEMS, QUESTIONS, Noun, listed
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Remark, Shown
+from medstress.core.arms import Place
+from medstress.core.attacked import NAME as STORED
+from medstress.core.attacked import Selection
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.store.shards import SHARDS, shard_of
+
+ONE_LETTER = 0.9
+"""Share of answers with one letter above which a model may not read the question."""
+LEAST = 10
+"""Of fewer answers nobody can say that they are all alike."""
+UNREADABLE = 0.1
+"""Share of clean answers without a reading from which accuracy says little."""
+LETTER_MASS = 0.5
+REPLIES, LONGEST = 3, 200
+"""Raw replies of an unreadable model that are shown, and their length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cautions(Shown):
+    """What to know of a run before its numbers."""
+
+    sentences: Sequence[Remark] = field(metadata=HIDDEN)
+    title = "What to know first"
+
+    def remarks(self) -> Sequence[Remark]:
+        """All of them."""
+        return self.sentences
+
+
+class CautionsOfRun:
+    """What to know of a run before its numbers."""
+
+    name = "cautions"
+
+    def compute(self, run: Run) -> Cautions | None:
+        """Apply every rule; None if none holds."""
+        remarks = [remark for rule in RULES for remark in rule(run)]
+        return Cautions(sentences=remarks) if remarks else None
+
+
+CAUTIONS = CautionsOfRun()
+
+
+def _unverified(run: Run) -> Iterator[Remark]:
+    if run.folder.doubt:
+        yield Remark(rule="unverified", sentence=f"Unverified: {run.folder.doubt}.")
+
+
+def _incomplete(run: Run) -> Iterator[Remark]:
+    if (shard := shard_of(run.manifest)) is not None:
+        yield Remark(
+            rule="shard",
+            sentence=f"This is shard {shard.number} of {shard.of}: all numbers speak of its items "
+            "alone. Join the shards with medstress merge.",
+        )
+    elif not run.is_complete:
+        yield Remark(
+            rule="incomplete",
+            sentence=f"The run is not complete{_so_far(run)}. How soon a trial ends depends on "
+            "what comes out, so any rate may be too low or too high.",
+        )
+
+
+def _so_far(run: Run) -> str:
+    done, planned = len(run.trials), int(run.manifest["n_planned"])
+    return f": {done:,} of {planned:,} planned trials have ended" if done < planned else ""
+
+
+def _shards(run: Run) -> Iterator[Remark]:
+    if n := run.manifest.get(SHARDS, {}).get("answered_otherwise", 0):
+        yield Remark(
+            rule="answered_otherwise",
+            sentence=f"{n:,} calls were made by two shards and got different answers. Every trial "
+            "keeps the answer that it was judged by.",
+        )
+
+
+def _rows(run: Run) -> Iterator[Remark]:
+    for dataset, part in run.manifest["datasets"].items():
+        if skipped := part.get("skipped"):
+            rows = "row was" if len(skipped) == 1 else "rows were"
+            yield Remark(
+                rule="skipped_rows",
+                where=(dataset,),
+                sentence=f"{len(skipped):,} bad {rows} left out of {dataset}. The first: "
+                f"{skipped[0]}",
+            )
+        for note in part.get("notes", ()):
+            yield Remark(rule="data_note", where=(dataset,), sentence=note)
+    for group, part in run.manifest["groups"].items():
+        if undefined := part.get("undefined"):
+            yield Remark(rule="group_note", where=("", group), sentence=undefined)
+
+
+def _duplicates(run: Run) -> Iterator[Remark]:
+    """Count the items that repeat an earlier one under another id."""
+    copies: dict[str, Counter[object]] = defaultdict(Counter)
+    nouns: dict[str, Noun] = {}
+    for (dataset, _), item in run.folder.items.items():
+        is_question = isinstance(item, Question)
+        copies[dataset][_words(item) if is_question else item.hash] += 1
+        nouns[dataset] = QUESTIONS if is_question else ITEMS
+    for dataset, texts in copies.items():
+        if n := texts.total() - len(texts):
+            repeat = "repeats" if n == 1 else "repeat"
+            yield Remark(
+                rule="duplicates",
+                where=(dataset,),
+                sentence=f"{n:,} of {nouns[dataset].count(texts.total())} of {dataset} {repeat} an "
+                "earlier one under another id. They are counted as if they were independent, so "
+                "intervals are too narrow.",
+            )
+
+
+def _words(question: Question) -> tuple[object, ...]:
+    texts = (question.question, question.passage, *sorted(question.options))
+    return tuple(" ".join(text.casefold().split()) for text in texts)
+
+
+def unread_models(run: Run) -> list[str]:
+    """Return the models none of whose answers could be read, clean ones or those under attack."""
+    unread = []
+    for victim, trials in _by_model(run):
+        clean = [t.verdict is Verdict.UNREADABLE for t in trials if t.is_answered]
+        n_edited = sum(t.queries.asked - t.queries.failed for t in trials)
+        n_read = n_edited - sum(t.queries.unreadable for t in trials)
+        if (clean and all(clean)) or (n_edited and not n_read):
+            unread.append(victim)
+    return unread
+
+
+def _unread(run: Run) -> Iterator[Remark]:
+    """Name the models of which no answer could be read, and those with many such answers."""
+    unread = unread_models(run)
+    for victim, trials in _by_model(run):
+        if victim in unread:
+            n_cut = sum(t.queries.cut_off + _is_cut(t) for t in trials)
+            advice = (
+                f"{n_cut:,} were cut off: raise max_new_tokens of the model."
+                if n_cut
+                else "Another prompt, parser or answer_by may bring answers that can be read."
+            )
+            answers = [t.before for t in trials if t.verdict is Verdict.UNREADABLE]
+            which = "Not one answer" if answers else "Not one answer under attack"
+            answers = answers or [t.last for t in trials if t.is_mute]
+            replies = [one.text for one in answers if one and one.text][:REPLIES]
+            shown = "".join(f' "{_short(reply)}"' for reply in dict.fromkeys(replies))
+            yield Remark(
+                rule="unread",
+                where=("", "", victim),
+                sentence=f"{which} of {victim} could be read, so nothing is measured by it. "
+                + advice
+                + (f" It says:{shown}" if shown else ""),
+            )
+            continue
+        for place, asked in _clean_by_place(trials):
+            n = sum(t.verdict is Verdict.UNREADABLE for t in asked)
+            if n and n >= UNREADABLE * len(asked):
+                yield Remark(
+                    rule="unreadable_clean",
+                    where=place,
+                    sentence=f"{victim}: {n:,} of {len(asked):,} answers before any edit could not "
+                    f"be read{_on(run, place)}. Accuracy counts them as not right.",
+                )
+
+
+def _cut_off(run: Run) -> Iterator[Remark]:
+    for victim, trials in _by_model(run):
+        n_clean = sum(map(_is_cut, trials))
+        n_edited = sum(t.queries.cut_off for t in trials)
+        if n_clean or n_edited:
+            yield Remark(
+                rule="cut_off",
+                where=("", "", victim),
+                sentence=f"{victim}: {n_clean + n_edited:,} replies were cut off before an answer "
+                "could be read. They are never right and never a success: raise max_new_tokens of "
+                "the model, and reasoning_tokens where an attack asks in turns.",
+            )
+
+
+def _cut_short(run: Run) -> Iterator[Remark]:
+    cut = [t for t in run.trials if t.verdict is Verdict.CUT_SHORT]
+    if cut:
+        yield Remark(
+            rule="cut_short",
+            sentence=f"{len(cut):,} of {len(run.trials):,} trials did not end within "
+            "trial_seconds. They count as held, and at their worst as lost: run again with "
+            "--retry-failed.",
+        )
+
+
+def _letter_mass(run: Run) -> Iterator[Remark]:
+    for victim, trials in _by_model(run):
+        for place, asked in _clean_by_place(trials):
+            masses = [t.before.mass for t in asked if t.before and t.before.mass is not None]
+            if masses and (mean := fmean(masses)) < LETTER_MASS:
+                yield Remark(
+                    rule="letter_mass",
+                    where=place,
+                    sentence=f"{victim} puts only {100 * mean:.0f} % of its probability on the "
+                    f"option letters{_on(run, place)}: it would hardly say what it is read as. "
+                    "Another prompt, or answer_by = text or generate, may ask it better.",
+                )
+
+
+def _one_letter(run: Run) -> Iterator[Remark]:
+    """Name the models that answer nearly always the same letter, though keys differ."""
+    for victim, trials in _by_model(run):
+        for place, asked in _clean_by_place(trials):
+            read = [
+                t for t in asked if isinstance(t.item, Question) and t.before and t.before.answer
+            ]
+            if len(read) < LEAST:
+                continue
+            letters = Counter(t.before.answer for t in read if t.before)
+            (letter, n), n_keys = letters.most_common(1)[0], Counter(t.item.key for t in read)
+            if n > ONE_LETTER * len(read) and n_keys[str(letter)] <= ONE_LETTER * len(read):
+                yield Remark(
+                    rule="one_letter",
+                    where=place,
+                    sentence=f"{victim} answers {letter} to {n:,} of {len(read):,} questions"
+                    f"{_on(run, place)}, though {letter} is right in {n_keys[str(letter)]:,} only: "
+                    "it may not read the options.",
+                )
+
+
+def _unstable(run: Run) -> Iterator[Remark]:
+    again = [
+        t.first.repeats
+        for t in run.trials
+        if t.first is not None and not t.arm.is_control and t.first.repeats is not None
+    ]
+    if n := again.count(False):
+        yield Remark(
+            rule="not_repeated",
+            sentence=f"{n:,} of {len(again):,} lost answers were right again when the same prompt "
+            "was asked alone.",
+        )
+
+
+def _temperatures(run: Run) -> Iterator[Remark]:
+    for endpoint in run.manifest.get("endpoints") or ():
+        if refusal := endpoint.get("temperature"):
+            sent = refusal["sent"]
+            at = "without one" if sent is None else f"at temperature {sent:g}"
+            yield Remark(
+                rule="temperature",
+                where=("", "", endpoint["victim"]),
+                sentence=f"The server of {endpoint['victim']} does not take temperature = "
+                f"{refusal['asked']:g}, so the model was asked {at}. Its answers may differ when "
+                f"it is asked again. The server says: {refusal['said']}",
+            )
+
+
+def _stored_attacks(run: Run) -> Iterator[Remark]:
+    """Name the stored attacks whose rates lean on answers of the model they were first tried on."""
+    hashes = {label: entry.get("model_hash") for label, entry in run.manifest["victims"].items()}
+    for label, spec in run.manifest["attacks"].items():
+        if spec["name"] != STORED or "set" not in spec:
+            continue
+        source = spec["source"]
+        own = [victim for victim, one in hashes.items() if one == source["model_hash"]]
+        if own and not spec["is_blind"]:
+            sentence = (
+                f"{label} asks edits that answers of {own[0]} led to, so its rate on that model "
+                "says nothing new."
+            )
+        elif spec["selection"] == Selection.ALL and spec["budget"] > 1:
+            sentence = (
+                f"{label} asks the stored edits of an item up to the one that made "
+                f"{source['victim']} lose it: its rates mean something at 1 query alone."
+            )
+        else:
+            continue
+        yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
+
+
+def _left_out(run: Run) -> Iterator[Remark]:
+    """Say which controls attacks have not, and why."""
+    by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
+    left_out = (run.manifest.get("controls") or {}).get("left_out") or {}
+    for attack, reasons in left_out.items():
+        for control, reason in reasons.items():
+            by_reason[control, reason].append(attack)
+    for (control, reason), attacks in by_reason.items():
+        yield Remark(
+            rule="control_left_out",
+            level="note",
+            sentence=f"No control {control} beside {listed(attacks)}: {reason}.",
+        )
+
+
+def _extended(run: Run) -> Iterator[Remark]:
+    if n := (run.manifest.get("criteria") or {}).get("extended", 0):
+        times = "once" if n == 1 else f"{n:,} times"
+        yield Remark(
+            rule="extended",
+            sentence=f"Items were added {times} after the run had begun. Who saw numbers before "
+            "may have stopped when they pleased, so criteria say less.",
+        )
+
+
+RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
+    _unverified,
+    _incomplete,
+    _extended,
+    _shards,
+    _unread,
+    _cut_off,
+    _cut_short,
+    _letter_mass,
+    _one_letter,
+    _unstable,
+    _temperatures,
+    _stored_attacks,
+    _rows,
+    _duplicates,
+    _left_out,
+)
+"""In the order in which they are read."""
+
+
+def _by_model(run: Run) -> Iterator[tuple[str, Sequence[Trial]]]:
+    trials: dict[str, list[Trial]] = defaultdict(list)
+    for trial in run.trials:
+        trials[trial.arm.place.victim].append(trial)
+    yield from sorted(trials.items())
+
+
+def _clean_by_place(trials: Iterable[Trial]) -> Iterator[tuple[Place, Sequence[Trial]]]:
+    """Yield one trial for each clean item that got an answer, by place."""
+    places: dict[Place, dict[str, Trial]] = defaultdict(dict)
+    for trial in trials:
+        if trial.is_answered:
+            places[trial.arm.place].setdefault(trial.item.id, trial)
+    yield from ((place, list(items.values())) for place, items in sorted(places.items()))
+
+
+def _on(run: Run, place: Place) -> str:
+    """Name a place where the run has several."""
+    places: Mapping[Place, None] = dict.fromkeys(cell.place for cell in run.cells)
+    varies = [i for i in (0, 1) if len({one[i] for one in places}) > 1]
+    return f" on {', '.join(place[i] for i in varies)}" if varies else ""
+
+
+def _is_cut(trial: Trial) -> bool:
+    return trial.before is not None and trial.before.cut_off
+
+
+def _short(reply: str) -> str:
+    line = " ".join(reply.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."

@@ -1,0 +1,501 @@
+"""What the first lines are made of: the facts of an arm that rules read and templates say.
+
+What is lost is counted in questions, as the mean over seeds. The interval of the worst of N results
+holds at Sidak's level for those N (METHODS 1.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, floor
+
+from medstress.analyses import names
+from medstress.analyses.names import Noun, capital
+from medstress.analyses.results import Row
+from medstress.analyses.run import Cell, Run
+from medstress.analyses.scores import Score
+from medstress.analyses.success import UNSEEN
+from medstress.core.controls import CONTROLS, arm_label
+from medstress.core.trials import Trial
+from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.stats.estimate import Estimate, Z, quantile, sidak, wilson_ends
+from medstress.stats.paired import Difference, tango
+
+FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
+"""Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
+SIGNIFICANT = 0.05
+NOISY = 2 / 3
+"""A model of which harmless edits surely take more changes its answer whenever the text does."""
+VERBS: Mapping[Noun, str] = {names.ENTITIES: "found", names.PAIRS: "scored"}
+_SUBJECTS: Mapping[str, str] = {
+    "f1": "F1 of {model}",
+    "pearson": "The correlation of {model} with people's scores",
+    "spearman": "The rank correlation of {model} with people's scores",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What rules read of one arm, and what templates say of it."""
+
+    row: Row
+    model: str
+    attack: str
+    """In words."""
+    place: str
+    """Data set and group where the run has several."""
+    n_results: int
+    """Results among which this one may be the worst."""
+    score: Score | None
+    """Of tagged texts and pairs, where the whole data set was perturbed."""
+    score_name: str
+    taken: Estimate
+    """Share lost, drop of the score, or accuracy where nothing is attacked, at Sidak's level."""
+    net: Estimate | None
+    """What the attack takes above its control, at the same level."""
+    control: str | None
+    """The control that the lines name."""
+    control_cell: Cell | None
+    is_awaited: bool
+    """Whether a control is planned and has not been asked."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was attacked (`--attack none`)."""
+        return self.row.cell.attack.asks_clean_only
+
+    @cached_property
+    def trials(self) -> Sequence[Trial]:
+        """Of the cell."""
+        return self.row.cell.trials
+
+    @cached_property
+    def noun(self) -> Noun:
+        """What is counted."""
+        return names.noun_of(self.trials[0])
+
+    def distinct(self, holds: Callable[[Trial], bool]) -> int:
+        """Count questions, or entities, over all seeds once."""
+        return len({(t.item.id, t.unit) for t in self.trials if holds(t)})
+
+    @cached_property
+    def n_all(self) -> int:
+        """Questions of the data."""
+        return self.distinct(lambda t: True)
+
+    @cached_property
+    def n_met(self) -> int:
+        """Questions that could be attacked."""
+        return self.distinct(lambda t: t.is_answered or t.is_open_clean)
+
+    @cached_property
+    def n_right(self) -> int:
+        """Questions that the model had right before any edit."""
+        return self.distinct(lambda t: t.is_eligible)
+
+    @cached_property
+    def n_documents(self) -> int:
+        """Units of a score: documents, texts or pairs."""
+        return len({t.cluster for t in self.trials})
+
+    @cached_property
+    def mute(self) -> float:
+        """Share of the attacked without any readable answer under attack."""
+        n = self.row.counts
+        return (n.n_unreadable_under_attack + n.n_failed) / n.n_eligible if n.n_eligible else 0.0
+
+    @cached_property
+    def open_clean(self) -> float:
+        """Share of what could be attacked that has no readable answer before any edit."""
+        open_ = self.distinct(lambda t: t.is_open_clean)
+        return open_ / self.n_met if self.n_met else 0.0
+
+    @property
+    def unseen(self) -> float:
+        """Share of the attacked that were shown no edit."""
+        share = self.row.counts.share_unseen
+        if self.is_clean:
+            return 0.0
+        # Noise that fits nowhere leaves a text as it is, which is part of the score.
+        return share if self.score is None or share >= 1 else 0.0
+
+    @cached_property
+    def harmless(self) -> Estimate | None:
+        """Share that the control takes."""
+        loss = self.row.loss
+        return loss.control[self.control] if loss and self.control else None
+
+    @property
+    def same_type(self) -> str:
+        """How many random names of the type take, a control of the edit's size; empty without."""
+        loss = self.row.loss
+        if loss is None or self.control == "same_type" or "same_type" not in loss.control:
+            return ""
+        return count_of(loss.control["same_type"].value, self.n_right)
+
+    @cached_property
+    def harmless_unseen(self) -> float:
+        """Share of the attacked that the control showed no edit."""
+        return _share(self.control_cell, lambda t: t.saw_no_edit)
+
+    @cached_property
+    def harmless_mute(self) -> float:
+        """Share of the attacked without any readable answer under the control."""
+        return _share(self.control_cell, lambda t: t.is_mute)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether enough was asked and answered to count what the attack takes."""
+        return self.unseen <= UNSEEN and self.mute < 1
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether what the attack takes, above its control if it has one, may be nothing."""
+        if self.score is not None:
+            p = None if self.score.p is None else 1 - (1 - self.score.p) ** self.n_results
+            return not above(self.taken) or (p is not None and p > SIGNIFICANT)
+        return self.net is not None and not above(self.net)
+
+    @property
+    def is_harmless_first(self) -> bool:
+        """Whether harmless edits are the headline: they take some, the attack may take no more."""
+        return (
+            self.is_judged
+            and self.net is not None
+            and self.harmless is not None
+            and not above(self.net)
+            and above(self.harmless)
+        )
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether harmless edits surely take most of what was right."""
+        low = self.harmless.ends[0] if self.harmless else None
+        return low is not None and low > NOISY
+
+    @property
+    def may_guess(self) -> bool:
+        """Whether the model may be guessing, on enough questions to tell."""
+        knows = self.row.knows
+        return (
+            self.score is None
+            and knows is not None
+            and knows.is_near_chance
+            and not knows.is_too_few(self.n_met)
+        )
+
+    @property
+    def is_at_chance(self) -> bool:
+        """Whether no more was right than guessing gives on average."""
+        knows = self.row.knows
+        return (
+            knows is not None
+            and knows.chance is not None
+            and (knows.accuracy.value or 0.0) <= knows.chance
+        )
+
+    @property
+    def few(self) -> tuple[int, Noun] | None:
+        """What there is too little of."""
+        if self.score is not None and self.noun is names.PAIRS:
+            n, noun, least = self.n_right, self.noun, FEW_PAIRS
+        elif self.score is not None:
+            n, noun, least = self.n_documents, self._unit_noun, FEW_DOCUMENTS
+        else:
+            n, noun, least = self.n_met if self.is_clean else self.n_right, self.noun, FEW_QUESTIONS
+        return (n, noun) if n < least else None
+
+    @property
+    def _unit_noun(self) -> Noun:
+        if self.noun is names.PAIRS:
+            return names.PAIRS
+        has_documents = any(t.cluster != t.item.id for t in self.trials)
+        return names.DOCUMENTS if has_documents else names.TEXTS
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether a hash decides nearly every answer, because options share the best score."""
+        n = self.row.counts
+        return n.n_ties >= n.n_trials - n.n_not_attackable > 0
+
+    @property
+    def takes_no_harm(self) -> bool:
+        """Whether harmless edits take nothing."""
+        return self.harmless is not None and not self.harmless.value
+
+    @property
+    def takes_no_more(self) -> bool:
+        """Whether the attack takes no more questions than harmless edits do."""
+        return self.harmless is not None and (
+            self._rounded(self.taken) <= self._rounded(self.harmless)
+        )
+
+    def _rounded(self, share: Estimate) -> int:
+        return round((share.value or 0.0) * self.n_right)
+
+    @property
+    def lacks_control(self) -> bool:
+        """Whether answers are lost, and nothing says how many harmless edits take."""
+        is_counted = self.score is None and not self.is_clean and bool(self.taken.value)
+        return is_counted and (self.harmless is None or self.harmless_unseen > UNSEEN)
+
+    @property
+    def rank(self) -> tuple[float, float, float, bool]:
+        """How much the arm surely takes, then how much it takes, then how much it may take."""
+        low, high = self.taken.ends
+        value = self.taken.value or 0.0
+        return (
+            value if low is None else low,
+            value,
+            value if high is None else high,
+            self.control is not None,
+        )
+
+    @cached_property
+    def words(self) -> Mapping[str, str]:
+        """What templates put in."""
+        low, high = self.taken.ends
+        n, net = self.n_met if self.is_clean else self.n_right, self.net
+        least, most = net.ends if net is not None else (None, None)
+        seen = self.distinct(lambda t: t.is_eligible and not t.saw_no_edit)
+        controls = names.HARMLESS.get(self.control or "", "harmless edits")
+        of = f" of {self.place}" if self.place else ""
+        rest = f"; the worst of {self.n_results} results" if self.n_results > 1 else ""
+        few_n, few_noun = self.few or (0, self.noun)
+        values = {
+            "model": self.model,
+            "attack": self.attack,
+            "Attack": capital(self.attack),
+            "lose": _verb(self.attack),
+            "verb": VERBS.get(self.noun, "knew"),
+            "right": f"{self.n_right:,}" if self.n_right else "none",
+            "right_nouns": f"{self.noun.count(self.n_right)}{of}",
+            "nouns": self.noun.many,
+            "met": self._met(of),
+            "lost": count_of(self.taken.value, n),
+            "low": _outward(low, n, floor),
+            "high": _outward(high, n, ceil),
+            "most": _outward(high, n, floor),
+            "worst": rest,
+            "seen": f"{seen:,}",
+            "unseen": count_of(self.unseen, n),
+            "mute": count_of(self.mute, n),
+            "open": count_of(self.open_clean, self.n_met),
+            "met_n": f"{self.n_met:,}",
+            "needed": f"{self._needed():,}",
+            "controls": controls,
+            "Controls": capital(controls),
+            "harmless": count_of(self.harmless.value if self.harmless else None, n),
+            "harmless_range": self._harmless_range(),
+            "harmless_shown": count_of(1 - self.harmless_unseen, n),
+            "harmless_mute": count_of(self.harmless_mute, n),
+            # An integer above 0 is at least 1.
+            "net_low": f"{max(1, floor((least or 0.0) * n)):,}",
+            "net_high": _outward(most, n, ceil),
+            "few_n": f"{few_n:,}",
+            "few_nouns": few_noun.many,
+            "few": few_noun.count(few_n),
+            "same_type": self.same_type if self.score is None else "",
+        }
+        return {**values, **self._score_words(rest)}
+
+    def _met(self, of: str) -> str:
+        if self.n_met == self.n_all:
+            return f"{self.noun.count(self.n_met)}{of}"
+        return (
+            f"the {self.noun.count(self.n_met)}{of} that could be attacked ({self.n_all:,} asked)"
+        )
+
+    def _needed(self) -> int:
+        """Return the fewest right answers that would show that the model does not guess."""
+        chance, n = (self.row.knows.chance or 0.0 if self.row.knows else 0.0), self.n_met
+        return next((k for k in range(n + 1) if n and wilson_ends(k, n)[0] > chance), n + 1)
+
+    def _harmless_range(self) -> str:
+        """Return what stands in brackets: the range in seeds, of one seed the interval."""
+        cell, share = self.control_cell, self.harmless
+        if cell is None or share is None:
+            return ""
+        if len(cell.seeds) == 1:
+            low, high = share.ends
+            return f"{_outward(low, self.n_right, floor)} to {_outward(high, self.n_right, ceil)}"
+        budget = self.row.cell.budget
+        counts = [int(one.flipped(budget).sum()) for one in cell.by_seed()]
+        least, most, n = min(counts), max(counts), len(counts)
+        return f"{least:,} to {most:,} in {n} seeds" if least < most else f"in each of {n} seeds"
+
+    def _score_words(self, rest: str) -> Mapping[str, str]:
+        if self.score is None:
+            return {}
+        before, after, net = self.score.before, self.score.after, self.score.net_drop
+        noun = self._unit_noun
+        n = self.n_right if noun is names.PAIRS else self.n_documents
+        shown = _at(after, sidak(self.n_results))
+        has_ends = self.few is None and shown.low is not None and shown.high is not None
+        ends = f"; {decimal(shown.low)} to {decimal(shown.high)}" if has_ends else ""
+        cost = None
+        if net is not None and net.value is not None and self.score.drop.value is not None:
+            cost = self.score.drop.value - net.value
+        low, high = self.net.ends if self.net is not None else (None, None)
+        name = self.score_name
+        subject = _SUBJECTS.get(name, f"{capital(name)} of {{model}}").format(model=self.model)
+        return {
+            "subject": subject,
+            "before": decimal(before.value),
+            "after": decimal(after.value),
+            "size": f"{noun.count(n)}{ends}{rest}",
+            "cost": decimal(cost),
+            "score_low": decimal(low),
+            "score_high": decimal(high),
+        }
+
+
+def facts_of(run: Run, rows: Sequence[Row]) -> Iterator[Facts]:
+    """Yield the facts of the arms that have a result; controls and clean questions only where
+    nothing else was tried."""
+    measured = [(row, *_taken(row)) for row in rows]
+    measured = [part for part in measured if part[1].value is not None]
+    attacked = [part for part in measured if not part[0].cell.attack.asks_clean_only] or measured
+    plain = [part for part in attacked if not _changes_nothing(part[0].cell)] or attacked
+    # What never reached the model is no result.
+    plain = [part for part in plain if part[0].counts.share_unseen < 1] or plain
+    scored = [part for part in plain if part[2] is not None]
+    places = [row.cell.place for row in rows]
+    varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
+    attacks = names.attack_names(cell.attack for cell in run.attacks)
+    models = names.model_names(run.manifest["victims"])
+    for row, taken, score, score_name in plain:
+        n = len(scored) if score is not None else len(plain) - len(scored)
+        level, place = sidak(n), row.cell.place
+        control = _control(row)
+        yield Facts(
+            row=row,
+            model=models.get(place.victim, place.victim),
+            attack=attacks[row.key.attack],
+            place=", ".join(place[i] for i in (0, 1) if varies[i]),
+            n_results=n,
+            score=score,
+            score_name=score_name,
+            taken=_at(taken, level),
+            net=_net(row, score, control, level),
+            control=control,
+            control_cell=run.controls(row.cell).get(control) if control else None,
+            is_awaited=control is None and _is_awaited(run, row),
+        )
+
+
+def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
+    """Return what an arm takes, and the score that falls where a whole data set is perturbed."""
+    if row.scores is not None and row.scores.main.drop.value is not None:
+        return row.scores.main.drop, row.scores.main, row.scores.scoring.main
+    if row.cell.attack.asks_clean_only and row.knows is not None:
+        return row.knows.accuracy, None, ""
+    asr = row.success.asr if row.success else None
+    return asr or Estimate(value=None, n=0, low=None, high=None, method=""), None, ""
+
+
+def _changes_nothing(cell: Cell) -> bool:
+    """Return whether an arm is a control that the experiment names as an attack, or changes what
+    the right answer rests on."""
+    is_control = cell.attack.name in (*CONTROLS, names.NOISE_OUTSIDE)
+    return is_control or any(
+        t.pick is not None and t.pick.validity.reason == EVIDENCE_CHANGED for t in cell.trials
+    )
+
+
+def _control(row: Row) -> str | None:
+    """Return the control that says most: the first of `names.HARMLESS` with trials of both."""
+    if row.loss is None:
+        return None
+    return next(
+        (n for n in names.HARMLESS if n in row.loss.control and row.loss.control[n].n), None
+    )
+
+
+def _is_awaited(run: Run, row: Row) -> bool:
+    planned = run.manifest["attacks"]
+    labels = (arm_label(row.key.attack, name) for name in names.HARMLESS)
+    return not run.is_complete and any(label in planned for label in labels)
+
+
+def _net(row: Row, score: Score | None, control: str | None, level: float) -> Estimate | None:
+    if score is not None:
+        net = score.net_drop
+        return None if net.value is None else _at(net, level)
+    if row.loss is None or control is None:
+        return None
+    return _difference_at(row.loss.tests[control], level)
+
+
+def _difference_at(test: Difference, level: float) -> Estimate:
+    """Return a paired difference with its interval at another level."""
+    e = test.estimate
+    if e.value is None or e.low is None or e.high is None:
+        return e
+    f = e.effect
+    low, high = tango(test.only_first / f, test.only_second / f, e.n / f, quantile(level))
+    worst = e.worst
+    if worst is not None and worst[0] is not None and worst[1] is not None:
+        worst = max(-1.0, worst[0] + low - e.low), min(1.0, worst[1] + high - e.high)
+    return replace(e, low=low, high=high, worst=worst)
+
+
+def _at(estimate: Estimate, level: float) -> Estimate:
+    """Return an estimate with its interval at another level.
+
+    That of a score is resampled; both of its arms grow as normal quantiles do.
+    """
+    if estimate.hits is not None:
+        return estimate.at(level)
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return estimate
+    wider = quantile(level) / Z
+    ends = value - wider * (value - low), value + wider * (high - value)
+    return replace(estimate, low=max(-2.0, ends[0]), high=min(2.0, ends[1]))
+
+
+def _share(cell: Cell | None, holds: Callable[[Trial], bool]) -> float:
+    if cell is None or not cell.eligible.any():
+        return 0.0
+    return sum(t.is_eligible and holds(t) for t in cell.trials) / int(cell.eligible.sum())
+
+
+def above(estimate: Estimate) -> bool:
+    """Return whether the low end lies above 0."""
+    low = estimate.ends[0]
+    return low is not None and low > 0
+
+
+def count_of(share: float | None, n: int) -> str:
+    """Return a share in questions.
+
+    >>> count_of(0.5, 10), count_of(0.0, 10), count_of(0.01, 10)
+    ('5', 'none', 'fewer than 1')
+    """
+    if not share:
+        return "none"
+    return f"{round(share * n):,}" if round(share * n) else "fewer than 1"
+
+
+def _outward(end: float | None, n: int, way: Callable[[float], int]) -> str:
+    """Return an end in questions; nine digits keep rounding errors from adding one."""
+    return "?" if end is None else f"{way(round(end * n, 9)):,}"
+
+
+def _verb(words: str) -> str:
+    return "lose" if words.endswith("s") else "loses"
+
+
+def decimal(value: float | None) -> str:
+    """Write a score as the lines do.
+
+    >>> decimal(0.934), decimal(1.0), decimal(-0.2), decimal(None)
+    ('.93', '1.00', '−.20', '?')
+    """
+    if value is None:
+        return "?"
+    text = f"{abs(value):.2f}".removeprefix("0")
+    return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text

@@ -1,0 +1,392 @@
+"""Probes ask variants of all items: how often answers are right, and how often they agree.
+
+Counted are trials whose clean item was answered, rightly or not, and whose variants all were. An
+answer counts by its option, wherever it stands (`option_order`) and however it is worded
+(`brand_generic`). An unreadable answer is neither right nor like another.
+
+References:
+    Cocchieri et al., "ReMedQA", EACL 2026: ReAcc and ReCon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.run import Cell, Run, pair
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    label,
+    panel,
+    table,
+    where,
+)
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate
+from medstress.stats.paired import difference
+from medstress.stats.shares import Mask, rate
+
+UNREADABLE = 0.1
+"""Share of unreadable answers above which a warning says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Rates over the answers to variants."""
+
+    accuracy: Estimate
+    """Right / all; items that were wrong before count."""
+    change: Estimate
+    """Accuracy minus that of the clean items, paired."""
+    right_to_wrong: Estimate
+    """Wrong / variants of rightly answered items."""
+    wrong_to_right: Estimate
+    """Right / variants of items answered wrongly or unreadably."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One probe, or a control that asked as many variants, in one place."""
+
+    cell: Cell = field(metadata=HIDDEN)
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    seeds: Sequence[int | None]
+    control_of: str | None
+    n_trials: int
+    n_answers: int
+    n_unreadable: int
+    """Of these answers."""
+    accuracy_before: Estimate
+    """Of the clean items, in the same trials."""
+    rates: Rates = field(metadata=FLAT)
+    accuracy_all: Estimate
+    """Trials right on the clean item and on every variant (ReAcc)."""
+    consistency: Estimate
+    """Trials whose variants all got the option of the clean answer, right or wrong (ReCon)."""
+    consistency_net: Mapping[str, Estimate]
+    """By control: consistency minus the control's on the trials of both, paired."""
+    by_variant: Mapping[str, Rates]
+    """By name of the variant, where the variants of a probe have names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes(Shown):
+    """All probes of a run, and their controls."""
+
+    rows: Sequence[Probe]
+    title = "Probes"
+
+    def tables(self) -> Sequence[Table]:
+        """Rates of probes and controls, then rates by variant where variants have names."""
+        tables = [
+            table(
+                "probes",
+                "Probes: answers to all variants of all items",
+                self.rows,
+                [*LABELS, *_RATES, *_net_fields(self.rows)],
+                n_labels=len(LABELS),
+                notes=[
+                    "An answer counts by its option, wherever it stands. A control asks as many "
+                    "variants of the same items: read each share beside the control's."
+                ],
+            )
+        ]
+        named = [
+            _Named(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()
+        ]
+        if named:
+            caption = "Probes by variant"
+            tables.append(table("probes_by_variant", caption, named, _BY_VARIANT, n_labels=3))
+        return tables
+
+    def charts(self) -> Sequence[Chart]:
+        """How often answers agree under each probe and under its controls."""
+        places = [row.cell.place for row in self.rows]
+        points = [
+            Point(
+                x=row.control_of or row.attack,
+                y=row.consistency,
+                series=row.cell.attack.name.replace("_", " ") if row.control_of else "probe",
+                panel=panel(row.cell.place, places),
+            )
+            for row in self.rows
+        ]
+        return [
+            Chart(
+                name="probes",
+                title="All variants answered alike",
+                kind="bars",
+                x="probe",
+                y="share of trials answered alike",
+                points=tuple(points),
+            )
+        ]
+
+    def remarks(self) -> Sequence[Remark]:
+        """Say what may be chance, what has no control and what could not be read."""
+        return [remark for row in self.rows if row.control_of is None for remark in _remarks(row)]
+
+
+class ProbesOfRun:
+    """Rates over all variants of all items."""
+
+    name = "probes"
+
+    def compute(self, run: Run) -> Probes | None:
+        """Compute a row for each arm that keeps the answers to its variants."""
+        probed = [cell for cell in run.cells if any(trial.answers for trial in cell.trials)]
+        return Probes(rows=[_probe(run, cell) for cell in probed]) if probed else None
+
+
+PROBES = ProbesOfRun()
+
+
+class _Answers(NamedTuple):
+    """Answers to variants: place of the trial in its cell, and the option's letter."""
+
+    at: NDArray[np.int64]
+    letters: Sequence[str | None]
+
+
+def _probe(run: Run, cell: Cell) -> Probe:
+    counted = cell.mask(_is_counted)
+    trials = [(i, trial) for i, trial in enumerate(cell.trials) if counted[i]]
+    every = [(i, letter) for i, trial in trials for letter in trial.answers]
+    answers = _answers(every)
+
+    def of_trials(hits: Mask) -> Estimate:
+        return rate(hits[counted], cell.units[:, counted])
+
+    right = cell.mask(_is_right_before)
+    return Probe(
+        cell=cell,
+        **cell.place._asdict(),
+        attack=cell.attack.label,
+        seeds=cell.seeds,
+        control_of=cell.arm.control_of,
+        n_trials=len(trials),
+        n_answers=len(every),
+        n_unreadable=sum(letter is None for letter in answers.letters),
+        accuracy_before=of_trials(right),
+        rates=_rates(cell, answers),
+        accuracy_all=of_trials(right & cell.mask(is_consistent)),
+        consistency=of_trials(cell.mask(is_consistent)),
+        consistency_net=_net(run, cell),
+        by_variant={
+            name: _rates(cell, _answers([(i, trial.answers[n]) for i, trial in trials]))
+            for n, name in enumerate(_variants(cell, [trial for _, trial in trials]))
+        },
+    )
+
+
+def is_consistent(trial: Trial) -> bool:
+    """Return whether every variant was answered readably and as the clean item was."""
+    clean = _clean(trial)
+    return clean is not None and all(letter == clean for letter in trial.answers)
+
+
+def _net(run: Run, cell: Cell) -> dict[str, Estimate]:
+    """Compare consistency with that of each control on the trials of both."""
+    if cell.arm.is_control:
+        return {}
+    net = {}
+    for name, control in run.controls(cell).items():
+        pairs = pair(cell, control)
+        both = pairs.where(
+            cell.mask(_is_counted)[pairs.first] & control.mask(_is_counted)[pairs.second]
+        )
+        ours = cell.mask(is_consistent)[both.first]
+        net[name] = difference(ours, control.mask(is_consistent)[both.second], both.units).estimate
+    return net
+
+
+def _rates(cell: Cell, answers: _Answers) -> Rates:
+    trials = [cell.trials[i] for i in answers.at]
+    units = cell.units[:, answers.at]
+    right = _mask(
+        letter == trial.item.key for letter, trial in zip(answers.letters, trials, strict=True)
+    )
+    readable = _mask(letter is not None for letter in answers.letters)
+    before = _mask(map(_is_right_before, trials))
+    return Rates(
+        accuracy=rate(right, units),
+        change=difference(right, before, units).estimate,
+        right_to_wrong=rate((readable & ~right)[before], units[:, before]),
+        wrong_to_right=rate(right[~before], units[:, ~before]),
+    )
+
+
+def _variants(cell: Cell, trials: Sequence[Trial]) -> Sequence[str]:
+    """Return the names of variants, if every trial has just those that the attack names."""
+    names: Sequence[str] = cell.attack.params.get("variants", ())
+    return names if all(len(trial.answers) == len(names) for trial in trials) else ()
+
+
+def _answers(every: Sequence[tuple[int, str | None]]) -> _Answers:
+    at = np.array([i for i, _ in every], dtype=np.int64)
+    return _Answers(at, [letter for _, letter in every])
+
+
+def _mask(holds: Iterable[bool]) -> Mask:
+    return np.array(list(holds), dtype=bool)
+
+
+def _is_counted(trial: Trial) -> bool:
+    is_finished = trial.verdict not in (Verdict.FAILED, Verdict.CUT_SHORT)
+    return trial.is_answered and is_finished and bool(trial.answers)
+
+
+def _clean(trial: Trial) -> str | None:
+    return None if trial.before is None else trial.before.answer
+
+
+def _is_right_before(trial: Trial) -> bool:
+    return bool(_clean(trial) == trial.item.key)
+
+
+def _remarks(row: Probe) -> Iterator[Remark]:
+    at = where(row.cell.place, row.attack)
+    if row.n_unreadable > UNREADABLE * row.n_answers:
+        yield Remark(
+            rule="unreadable_variants",
+            where=at,
+            sentence=f"{row.attack}: {row.n_unreadable:,} of {row.n_answers:,} answers to variants "
+            "could not be read; they count as neither right nor alike.",
+        )
+    if not row.consistency_net:
+        yield Remark(
+            rule="no_control",
+            where=at,
+            level="note",
+            sentence=f"{row.attack} has no control: harmless edits may change as many answers.",
+        )
+    no_less = [
+        label(name).words
+        for name, net in row.consistency_net.items()
+        if (high := net.ends[1]) is not None and high >= 0
+    ]
+    if no_less:
+        yield Remark(
+            rule="no_less_consistent",
+            where=at,
+            level="note",
+            sentence=f"{row.attack}: {row.victim} may answer alike as often as under harmless "
+            f"edits ({', '.join(no_less)}).",
+        )
+
+
+class _Named(NamedTuple):
+    """Rates of one variant."""
+
+    row: Probe
+    variant: str
+    rates: Rates
+
+
+def _net_fields(rows: Sequence[Probe]) -> list[Field[Probe]]:
+    """Return a column for each control."""
+
+    def column(name: str) -> Field[Probe]:
+        heading = f"Alike, net of {label(name).words}"
+        return Field(
+            column=Column(heading=heading, form="score", key=f"consistency_net_{name}"),
+            read=lambda row: row.consistency_net.get(name),
+        )
+
+    return [column(name) for name in dict.fromkeys(n for row in rows for n in row.consistency_net)]
+
+
+LABELS: Sequence[Field[Probe]] = (
+    Field(column=Column(heading="Probe"), read=lambda row: label(row.attack)),
+    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
+    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
+    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
+)
+_OF_ANSWERS: Sequence[Field[Any]] = (
+    Field(
+        column=Column(
+            heading="Accuracy over variants",
+            form="share",
+            tip="right, of all answers to variants",
+            key="accuracy",
+        ),
+        read=lambda row: row.rates.accuracy,
+    ),
+    Field(
+        column=Column(
+            heading="Change",
+            form="score",
+            tip="accuracy over variants minus before, paired",
+            key="change",
+            wide=True,
+        ),
+        read=lambda row: row.rates.change,
+    ),
+    Field(
+        column=Column(
+            heading="Right to wrong",
+            form="share",
+            tip="wrong, of variants of rightly answered items",
+            key="right_to_wrong",
+            wide=True,
+        ),
+        read=lambda row: row.rates.right_to_wrong,
+    ),
+    Field(
+        column=Column(
+            heading="Wrong to right",
+            form="share",
+            tip="right, of variants of all other items",
+            key="wrong_to_right",
+            wide=True,
+        ),
+        read=lambda row: row.rates.wrong_to_right,
+    ),
+)
+"""Of whatever has `rates`: a probe, or one of its variants."""
+_RATES: Sequence[Field[Probe]] = (
+    Field(
+        column=Column(heading="Accuracy before", form="share", key="accuracy_before", wide=True),
+        read=lambda row: row.accuracy_before,
+    ),
+    *_OF_ANSWERS,
+    Field(
+        column=Column(
+            heading="Right on all",
+            form="share",
+            tip="right on the clean item and on every variant (ReAcc)",
+            key="accuracy_all",
+        ),
+        read=lambda row: row.accuracy_all,
+    ),
+    Field(
+        column=Column(
+            heading="Alike on all",
+            form="share",
+            tip="every variant answered as the clean item, right or wrong (ReCon)",
+            key="consistency",
+        ),
+        read=lambda row: row.consistency,
+    ),
+)
+_BY_VARIANT: Sequence[Field[_Named]] = (
+    Field(column=Column(heading="Probe"), read=lambda named: label(named.row.attack)),
+    Field(column=Column(heading="Model"), read=lambda named: label(named.row.victim)),
+    Field(column=Column(heading="Variant"), read=lambda named: label(named.variant)),
+    *_OF_ANSWERS,
+)

@@ -1,0 +1,571 @@
+"""Criteria: judged by the ends of intervals, open answers at their worst; every row has to meet
+them.
+
+A criterion is met, missed, or not judged: where the run is not complete, where more than a tenth of
+the eligible trials saw no edit, and where nothing can be counted. Where an arm draws names at
+random, the interval holds for names like these too (METHODS 1.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses import controls
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.results import RESULTS, Row
+from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
+from medstress.analyses.shown import (
+    Column,
+    Decision,
+    Entry,
+    Field,
+    Outcome,
+    Remark,
+    Shown,
+    Table,
+    table,
+)
+from medstress.analyses.slices import SLICES, Slice
+from medstress.analyses.success import UNSEEN, with_worst_line
+from medstress.analyses.validity import validity
+from medstress.core.errors import MedstressError
+from medstress.core.hashing import content_hash
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
+from medstress.stats.means import mean_of_names
+from medstress.stats.shares import Mask, Numbers, Units, rate
+
+Criterion = Mapping[str, Any]
+"""As the manifest keeps it: metric, a limit, and where it is read."""
+OpenRun = Callable[[Run, str], Run]
+"""(this run, folder as the criterion names it) -> the baseline run."""
+LIMITS = ("max_high", "min_low")
+SHARES = ("accuracy", "accuracy_after", "asr")
+OF_CONTROLS = ("control", "asr_net")
+PLACES = ("dataset", "group", "victim", "attack")
+NOT_COMPLETE = "the run is not complete"
+NO_ROW = "no row of the run is what `where` asks for"
+NOTHING = "nothing could be counted"
+NO_UPPER_NET = "noise lowers what is net of a control, so an upper limit says nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A criterion, judged by the row that is worst off."""
+
+    metric: str
+    at_budget: int | None
+    bound: Mapping[str, float]
+    """`max_high` or `min_low`."""
+    control: str | None
+    slice: Mapping[str, str] | None
+    against: Mapping[str, str | None] | None
+    row: Mapping[str, str] | None
+    estimate: Estimate | None
+    met: bool | None
+    """None: not judged."""
+    reason: str | None
+    """Why it is missed or not judged."""
+    where: Mapping[str, str] = field(metadata=HIDDEN)
+    caution: str | None = field(default=None, metadata=HIDDEN)
+    """What a reader has to know even where it is met."""
+
+    @property
+    def words(self) -> str:
+        """The criterion in words."""
+        ((limit, value),) = self.bound.items()
+        parts = [f"{self.metric} {'at most' if limit == 'max_high' else 'at least'} {value:g}"]
+        parts += [f"within {self.at_budget} queries"] if self.at_budget is not None else []
+        parts += [f"control {self.control}"] if self.control else []
+        parts += [f"against {self.against['run']}"] if self.against else []
+        return ", ".join((*parts, *self.where.values()))
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `missed` or `not judged`."""
+        return {True: "met", False: "missed", None: "not judged"}[self.met]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements(Shown):
+    """All criteria of a run."""
+
+    rows: Sequence[Judged]
+    title = "Criteria"
+
+    @property
+    def fails(self) -> bool:
+        """Whether one is missed or not judged: exit code 3."""
+        return any(row.met is not True for row in self.rows)
+
+    def tables(self) -> Sequence[Table]:
+        """One line a criterion."""
+        return [table("requirements", "Criteria", self.rows, FIELDS)]
+
+    def remarks(self) -> Sequence[Remark]:
+        """Say which criteria are missed or not judged, and that the run was extended."""
+        return [remark for row in self.rows for remark in _remarks(row)]
+
+    def decisions(self) -> Sequence[Decision]:
+        """Return a case for each criterion: missed is a failure, not judged an error."""
+        outcomes: Mapping[bool | None, Outcome] = {True: "ok", False: "failed", None: "error"}
+        return [
+            Decision(
+                name=row.words,
+                outcome=outcomes[row.met],
+                sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),
+            )
+            for row in self.rows
+        ]
+
+
+def _remarks(row: Judged) -> Iterator[Remark]:
+    at = tuple(row.row.values()) if row.row else ()
+    if row.met is not True:
+        rule = "criterion_missed" if row.met is False else "criterion_not_judged"
+        sentence = f"The criterion {row.words} is {row.verdict}: {row.reason}."
+        yield Remark(rule=rule, where=at, sentence=sentence)
+    if row.caution:
+        sentence = f"The criterion {row.words}: {row.caution}."
+        yield Remark(rule="criterion_extended", where=at, sentence=sentence)
+
+
+class Measured(NamedTuple):
+    """What a criterion reads in one row."""
+
+    row: Mapping[str, str]
+    estimate: Estimate | None
+    why: str | None = None
+    """Why it cannot be judged."""
+    more: Mapping[str, Any] = {}
+    """Which control, slice or baseline."""
+
+
+class RequirementsOfRun:
+    """The criteria that were fixed before the first query."""
+
+    name = "requirements"
+
+    def __init__(self, open_run: OpenRun | None = None) -> None:
+        """Take what opens baseline runs; without it, criteria against one are not judged."""
+        self._open_run = open_run
+
+    def compute(self, run: Run) -> Requirements | None:
+        """Judge every criterion; None without any."""
+        fixed = run.manifest.get("require")
+        if not fixed or not fixed["criteria"]:
+            return None
+        n = fixed.get("extended", 0)
+        times = "time" if n == 1 else "times"
+        caution = f"items were added {n} {times} after the first query" if n else None
+        reader = _Reader(run, self._open_run)
+        rows = []
+        for criterion in fixed["criteria"]:
+            if not run.is_complete:
+                judged = _judged(criterion, None, None, NOT_COMPLETE)
+            else:
+                judged = judge(criterion, list(reader.measure(criterion)))
+            rows.append(replace(judged, caution=caution))
+        return Requirements(rows=rows)
+
+
+def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
+    """Judge a criterion by what is read in every row that it is about.
+
+    One row that misses the limit makes it missed, whatever could not be judged; else one that
+    cannot be judged leaves it open.
+    """
+    if not rows:
+        return _judged(criterion, None, None, NO_ROW)
+    upper = "max_high" in criterion
+    if upper and criterion["metric"] == "asr_net":
+        return _judged(criterion, None, None, NO_UPPER_NET)
+    limit = float(criterion["max_high" if upper else "min_low"])
+
+    def beyond(row: Measured) -> float | None:
+        """Return how far the end that decides lies beyond the limit; None if nothing decides."""
+        if row.why is not None or row.estimate is None or not row.estimate.n:
+            return None
+        end = row.estimate.ends[1 if upper else 0]
+        return None if end is None else (end - limit if upper else limit - end)
+
+    distances = [
+        (distance, i) for i, row in enumerate(rows) if (distance := beyond(row)) is not None
+    ]
+    far, i = max(distances, default=(0.0, -1), key=lambda one: (one[0], -one[1]))
+    if far > 0:
+        end = far + limit if upper else limit - far
+        side, way = ("upper", "above") if upper else ("lower", "below")
+        estimate = rows[i].estimate
+        is_open = estimate is not None and estimate.worst is not None
+        at_worst = ", with unreadable and missing answers at their worst" if is_open else ""
+        reason = f"its {side} end is {end:.3f}, {way} {limit:g}{at_worst}"
+        return _judged(criterion, rows[i], False, reason)
+    for row in rows:
+        if beyond(row) is None:
+            return _judged(criterion, row, None, row.why or _why_open(row.estimate))
+    return _judged(criterion, rows[i], True, None)
+
+
+def _why_open(estimate: Estimate | None) -> str:
+    if estimate is None or not estimate.n:
+        return NOTHING
+    return f"it has no interval: {estimate.method}"
+
+
+def _judged(
+    criterion: Criterion, at: Measured | None, met: bool | None, reason: str | None
+) -> Judged:
+    more = {} if at is None else at.more
+    return Judged(
+        metric=criterion["metric"],
+        at_budget=criterion.get("at_budget"),
+        bound={name: criterion[name] for name in LIMITS if name in criterion},
+        control=more.get("control", criterion.get("control")),
+        slice=more.get("slice", criterion.get("slice")),
+        against=more.get("against", criterion.get("against")),
+        row=None if at is None else at.row,
+        estimate=None if at is None else at.estimate,
+        met=met,
+        reason=reason,
+        where=dict(criterion.get("where", {})),
+    )
+
+
+class _Reader:
+    """Reads what criteria are about in the rows of a run."""
+
+    def __init__(self, run: Run, open_run: OpenRun | None) -> None:
+        self._run, self._open_run = run, open_run
+        self._baselines: dict[str, Run | str] = {}
+
+    def measure(self, criterion: Criterion) -> Iterator[Measured]:
+        """Yield what the criterion reads in every row that it is about.
+
+        Rows of controls are read only where `where` names them, and rows in which nothing was
+        attacked only for what the model knew before.
+        """
+        where, metric = criterion.get("where", {}), criterion["metric"]
+        sliced = criterion.get("slice")
+        for cell in self._run.cells:
+            label = cell.attack.label
+            at = dict(zip(PLACES, (*cell.place, label), strict=True))
+            is_named = where.get("attack") == label
+            if any(at[key] != value for key, value in where.items()) or (
+                cell.arm.is_control and not is_named
+            ):
+                continue
+            if cell.attack.asks_clean_only and metric != "accuracy":
+                continue
+            if sliced is None:
+                yield self._of_cell(criterion, cell, at)
+            else:
+                yield from self._of_slices(criterion, cell, at)
+
+    def _of_slices(
+        self, criterion: Criterion, cell: Cell, at: Mapping[str, str]
+    ) -> Iterator[Measured]:
+        slices, wanted = self._run.of(SLICES), criterion["slice"]
+        for row in slices.rows if slices else ():
+            is_here = (*row.cell.place, row.attack) == (*cell.place, cell.attack.label)
+            if is_here and row.by == wanted["by"] and wanted.get("value") in (None, row.value):
+                yield self._of_cell(criterion, cell, at, row)
+
+    def _of_cell(
+        self, criterion: Criterion, whole: Cell, at: Mapping[str, str], part: Slice | None = None
+    ) -> Measured:
+        """Read a metric in a row, or in one of its slices."""
+        metric, budget = criterion["metric"], criterion.get("at_budget")
+        cell = whole if part is None else part.cell
+        more = {} if part is None else {"slice": {"by": part.by, "value": part.value}}
+        if metric != "accuracy" and (why := _unseen(cell)):
+            return Measured(at, None, why, more)
+        if budget is not None and budget > whole.budget:
+            why = f"the attack asks at most {whole.budget} queries, fewer than {budget}"
+            return Measured(at, None, why, more)
+        if "against" in criterion:
+            return self._against(criterion, cell, at)
+        if metric in OF_CONTROLS:
+            return self._net(criterion, whole, at, part, more)
+        if metric in SHARES and (metric == "accuracy" or cell.attack.judged):
+            reading = cell.read(metric, budget)
+            share = cell.share(reading) if part is None else _of_slice(part, metric)
+            if metric == "accuracy":
+                return Measured(at, share, None, more)
+            side = _Side(self._run, cell, np.arange(len(cell.trials)), reading)
+            level = 0.95 if part is None else part.level
+            return Measured(at, _for_names(share, [side], cell.units, level), None, more)
+        if metric == "asr_valid" and cell.attack.judged:
+            return self._valid(cell, at)
+        results = self._run.of(RESULTS)
+        rows = [row for row in results.rows if row.cell is cell] if results else []
+        for score in (_score(row, metric) for row in rows):
+            if score is not None:
+                return Measured(at, score, None, more)
+        return Measured(at, None, f"the row has no {metric}", more)
+
+    def _net(
+        self,
+        criterion: Criterion,
+        whole: Cell,
+        at: Mapping[str, str],
+        part: Slice | None,
+        more: Mapping[str, Any],
+    ) -> Measured:
+        """Read what a control flips, or what an attack flips that its control does not."""
+        metric, name = criterion["metric"], criterion.get("control")
+        by_name = self._run.controls(whole)
+        if name is None and len(by_name) == 1:
+            (name,) = by_name
+        if name not in by_name:
+            several = f"several controls ({', '.join(by_name)}), and the criterion names none"
+            missing = f"no control {name!r}" if name else "no control"
+            return Measured(at, None, f"the row has {several if by_name and not name else missing}")
+        cell, control = whole if part is None else part.cell, by_name[name]
+        more = {**more, "control": name}
+        if why := _unseen(control):
+            return Measured(at, None, f"of its control {why}", more)
+        budget = criterion.get("at_budget") or whole.budget
+        left, pairs = controls.reach(self._run, whole), pair(cell, control)
+        ours, others = controls.readings(cell, control, pairs, budget, left)
+        second = _Side(self._run, control, pairs.second, others)
+        if metric == "control":
+            share = controls.beside(cell, control, pairs, budget, left).control
+            return Measured(at, _for_names(share, [second], pairs.units, 0.95), None, more)
+        first = _Side(self._run, cell, pairs.first, ours)
+        return Measured(at, _difference(first, second, pairs, part), None, more)
+
+    def _against(self, criterion: Criterion, cell: Cell, at: Mapping[str, str]) -> Measured:
+        """Read how much larger a share is than in the baseline run, trial by trial."""
+        against, metric = criterion["against"], criterion["metric"]
+        other = self._baseline(against["run"])
+        if isinstance(other, str):
+            return Measured(at, None, other)
+        place = cell.place._replace(victim="")
+        cells = [
+            one
+            for one in other.cells
+            if one.place._replace(victim="") == place and one.attack.label == cell.attack.label
+        ]
+        namesakes = [one for one in cells if one.place.victim == cell.place.victim]
+        chosen = namesakes or cells
+        if len(chosen) != 1:
+            return Measured(at, None, "the baseline has no such row, or several models")
+        (before,) = chosen
+        more = {"against": {**against, "victim": before.place.victim}}
+        if metric != "accuracy" and (why := _unseen(before)):
+            return Measured(at, None, f"of the baseline {why}", more)
+        pairs = pair(cell, before, key=_across_runs)
+        budget = criterion.get("at_budget") or cell.budget
+        first, second = (
+            _Side(run, one, places, one.read(metric, budget).at(places))
+            for run, one, places in (
+                (self._run, cell, pairs.first),
+                (other, before, pairs.second),
+            )
+        )
+        if metric == "accuracy":
+            net = contrast(first.reading, second.reading, pairs.units).estimate
+        else:
+            net = _difference(first, second, pairs, None)
+        return Measured(at, net, None, more)
+
+    def _baseline(self, name: str) -> Run | str:
+        """Return a baseline run, opened once; or why it cannot be used."""
+        if name not in self._baselines:
+            self._baselines[name] = self._opened(name)
+        return self._baselines[name]
+
+    def _opened(self, name: str) -> Run | str:
+        if self._open_run is None:
+            return "the baseline was not opened"
+        try:
+            other = self._open_run(self._run, name)
+        except MedstressError as error:
+            return f"the baseline cannot be read: {error}"
+        if not other.is_complete:
+            return "the baseline is not complete"
+        fixed = self._run.manifest["require"].get("baselines", {}).get(name)
+        if fixed is not None and fixed["outcomes"] != outcomes(other.trials):
+            return "the baseline has changed since the first query"
+        return other
+
+    def _valid(self, cell: Cell, at: Mapping[str, str]) -> Measured:
+        """Read the rate of valid successes; it is ASR where nothing succeeded."""
+
+        def share(hits: Mask, kept: Mask) -> Estimate:
+            units, places = cell.units[:, kept], np.flatnonzero(kept)
+            settled = hits[kept]
+            every = np.ones(len(settled), dtype=bool)
+            reading = Reading(every, settled, every, settled, settled)
+            side = _Side(self._run, cell, places, reading)
+            return _for_names(rate(settled, units), [side], units, 0.95)
+
+        valid = validity(cell, share)
+        if valid is None:
+            return Measured(at, None, "the row has no asr_valid")
+        if valid.n_successes or valid.asr_valid is not None:
+            return Measured(at, valid.asr_valid, valid.why)
+        reading = cell.read("asr")
+        side = _Side(self._run, cell, np.arange(len(cell.trials)), reading)
+        return Measured(at, _for_names(cell.share(reading), [side], cell.units, 0.95))
+
+
+def outcomes(trials: Sequence[Trial]) -> str:
+    """Hash how every trial ended, which is all that a criterion reads of a baseline."""
+    ends = [
+        (
+            trial.id,
+            trial.verdict.value,
+            trial.at,
+            None if trial.first is None else trial.first.query,
+            trial.queries.unreadable,
+            trial.queries.failed,
+        )
+        for trial in trials
+    ]
+    return content_hash(sorted(ends, key=lambda end: end[0]))
+
+
+def _across_runs(trial: Trial) -> tuple[str, str, str, int]:
+    item_id, unit, repeat = trial.pairing
+    return item_id, trial.item.hash, unit, repeat
+
+
+def _unseen(cell: Cell) -> str | None:
+    """Return how many eligible trials saw no edit, where these are too many to judge."""
+    n = int(cell.eligible.sum())
+    unseen = sum(trial.saw_no_edit for trial in cell.trials)
+    return f"{unseen} of {n} eligible trials saw no edit" if unseen > UNSEEN * n else None
+
+
+def _of_slice(part: Slice, metric: str) -> Estimate:
+    return part.accuracy if metric == "accuracy" else part.asr
+
+
+class _Side(NamedTuple):
+    """One cell behind a share or a difference, one place a value."""
+
+    run: Run
+    cell: Cell
+    places: NDArray[np.int64]
+    """Its trial behind each value."""
+    reading: Reading
+
+    @property
+    def draws(self) -> bool:
+        """Whether its arm draws names at random."""
+        return self.cell.attack.draws_names and self.cell.seeds != [None]
+
+
+def _difference(first: _Side, second: _Side, pairs: Pairs, part: Slice | None) -> Estimate:
+    """Estimate how much larger a share is in the first cell, for names like these if drawn."""
+    level = 0.95 if part is None else part.level
+    net = contrast(first.reading, second.reading, pairs.units, level).estimate
+    return _for_names(net, [first, second], pairs.units, level)
+
+
+def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: float) -> Estimate:
+    """Widen an interval so that it holds for names like these, not only for those drawn.
+
+    It then reaches as far as the interval over items and that over items and names together: the
+    latter is too short where nearly all trials agree. Where all agree, names count as the answers.
+
+    Args:
+        estimate: a share of one side, or the difference of two, with its interval over items.
+        sides: one, or two.
+        units: of the values, shape (levels, n).
+        level: of the interval.
+    """
+    drawn = [side for side in sides if side.draws]
+    if not drawn or estimate.low is None or estimate.high is None:
+        return estimate
+    names = [[s.run.names(s.cell.trials[i]) for i in s.places.tolist()] for s in drawn]
+    together = [frozenset[str]().union(*both) for both in zip(*names, strict=True)]
+    one, other = sides[0].reading, sides[-1].reading
+    is_share = len(sides) == 1
+
+    def of(hits: Mask, others: Mask, kept: Mask) -> Estimate:
+        values: Numbers = hits[kept].astype(np.float64)
+        values = values if is_share else values - others[kept]
+        places = np.flatnonzero(kept).tolist()
+        some, items = [together[i] for i in places], units[0][kept]
+        n_names = min(len(frozenset[str]().union(*(side[i] for i in places))) for side in names)
+        estimate = mean_of_names(values, items, some, n_names, level)
+        if estimate.low is not None or not places:
+            return estimate
+        # All agree, or one name was drawn: as many answers as there are names, or items.
+        m, centre = max(min(n_names, len(set(items.tolist()))), 1), float(values.mean())
+        z = quantile(level)
+        if is_share:
+            low, high = wilson_ends(centre * m, m, z)
+        else:
+            half = z * z / (m + z * z)
+            low, high = centre - half, min(centre + half, 1.0)
+        method = f"{m} independent answers, for {n_names} names were drawn ({estimate.method})"
+        return replace(estimate, value=centre, low=low, high=high, method=method)
+
+    counts, may = one.counts & other.counts, one.may_count & other.may_count
+    by_names = of(one.hit, other.hit, counts)
+    floor = 0.0 if is_share else -1.0
+    low, high = _reach((estimate.low, estimate.high), by_names, floor)
+    worst = estimate.worst
+    if worst is not None:
+        bottom = _reach(worst, of(one.least, other.most, may), floor)[0]
+        top = _reach(worst, of(one.most, other.least, may), floor)[1]
+        worst = min(bottom, low), max(top, high)
+    method = f"{by_names.method}, at least {estimate.method}"
+    return replace(estimate, low=low, high=high, worst=worst, method=method)
+
+
+def _reach(ends: Ends, by_names: Estimate, floor: float) -> tuple[float, float]:
+    """Return the ends that reach as far as both intervals."""
+    low, high = (floor if ends[0] is None else ends[0]), (1.0 if ends[1] is None else ends[1])
+    if by_names.low is None or by_names.high is None:
+        return low, high
+    return min(low, max(by_names.low, floor)), max(high, by_names.high)
+
+
+def _score(row: Row, metric: str) -> Estimate | None:
+    """Return a score of a data set, such as `f1_after`; None where the row has none."""
+    score: Estimate | None = row.scores.columns.get(metric) if row.scores else None
+    return score
+
+
+def open_relative(run: Run, name: str) -> Run:
+    """Return a baseline run; its folder is relative to the experiment file.
+
+    Raises:
+        StoreError: the folder holds no run that can be read.
+    """
+    return Run.open(Path(run.manifest["base"]) / Path(name).expanduser())
+
+
+REQUIREMENTS = RequirementsOfRun(open_relative)
+
+FIELDS: Sequence[Field[Judged]] = (
+    Field(column=Column(heading="Criterion"), read=lambda row: row.words),
+    Field(
+        column=Column(heading="Worst row"),
+        read=lambda row: " · ".join((*(row.row or {}).values(), *_slice_of(row))) or None,
+    ),
+    Field(
+        column=Column(heading="Value", form="share"),
+        read=lambda row: None if row.estimate is None else with_worst_line(row.estimate),
+    ),
+    Field(
+        column=Column(heading="Met"),
+        read=lambda row: Entry(value=row.verdict, lines=(row.caution,) if row.caution else ()),
+    ),
+    Field(column=Column(heading="Why"), read=lambda row: row.reason),
+)
+
+
+def _slice_of(row: Judged) -> tuple[str, ...]:
+    return () if row.slice is None else (f"{row.slice['by']} = {row.slice.get('value', 'any')}",)

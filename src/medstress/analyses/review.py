@@ -1,0 +1,561 @@
+"""What people said of cases: judgements, agreement, planted cases, and their own answers.
+
+Raters have numbers in the order in which they came: summaries are passed on, and names are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
+from medstress.analyses.run import Run
+from medstress.analyses.shown import (
+    Chart,
+    Entry,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    column,
+    table,
+)
+from medstress.core.trials import Trial
+from medstress.stats.agreement import MISSING, Agreement, Ratings, agreement
+from medstress.stats.estimate import Estimate
+from medstress.stats.shares import number_units, rate
+from medstress.store.reviews import (
+    ADJUDICATOR,
+    ANSWER,
+    ATTACKED,
+    CANNOT_SAY,
+    CLEAN,
+    EXPECTED,
+    JUDGEMENTS,
+    KEY_RIGHT,
+    NO,
+    RIGHT,
+    SECOND_ANSWER,
+    SHOWN,
+    UNCHANGED,
+    WRONG_KEY,
+    YES,
+)
+from medstress.store.reviews import Review as OneReview
+
+ALL = "all"
+LEAST_RIGHT = 0.75
+"""Below this share of the planted cases a reader is warned of a rater; who always says the same is
+right in about half of them."""
+WORDS: Mapping[str, str] = {
+    "key_right": "The right answer is still right",
+    "misleading": "A careful clinician would be misled",
+    "plausible": "The text is plausible",
+    "harmful": "Harm is likely",
+}
+"""Judgement -> what yes says of a case."""
+_PLANTED: Mapping[str, str] = {
+    ALL: "all",
+    UNCHANGED: "unchanged, so it is right",
+    WRONG_KEY: "another option marked as right",
+    SECOND_ANSWER: "a second option that is right too",
+}
+_CATEGORIES = (YES, NO, CANNOT_SAY)
+Path: TypeAlias = tuple[str, ...]
+"""The nested units of a trial; ids are unique in their data set alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample that people were given."""
+
+    mode: str
+    """`judge` for successes, `answer` for attacked items that people answer themselves."""
+    seed: int
+    drawn: int
+    population: int
+    """What it was drawn from, when it was."""
+    planted: Mapping[str, int]
+    """Sort of planted case -> how many."""
+    n_cases: int = field(metadata=HIDDEN)
+    time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How much of its sample a rater has judged; of several samples, the one nearest its end."""
+
+    rater: str
+    n_judged: int
+    n_cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One judgement of all cases; a case of several trials counts once."""
+
+    judgement: str
+    n_cases: int
+    n_split: int
+    """Cases on which raters disagree."""
+    n_decided: int
+    """Of these, those that an adjudicator decided."""
+    n_open: int
+    yes: Estimate
+    """Share of yes among the settled cases."""
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What of people's words counts: labels of successes, without raters who are not believed."""
+
+    n_valid: int
+    n_invalid: int
+    n_disputed: int
+    """Raters disagree, and nobody decided."""
+    n_cannot_say: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnPlanted:
+    """How often a rater judges planted cases rightly, whose right word is known."""
+
+    rater: str
+    """`all` for all raters together."""
+    control: str
+    """Sort of planted case; `all` for all of them."""
+    right: Estimate
+
+    @property
+    def is_of_rater(self) -> bool:
+        """Whether it says how far one rater can be believed."""
+        return self.rater != ALL and self.control == ALL
+
+    @property
+    def is_unbelieved(self) -> bool:
+        """Whether what the rater says of right answers counts for nothing."""
+        return self.is_of_rater and is_unbelieved(self.right.hits or 0, self.right.n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """How often somebody is right on clean items, and on attacked ones."""
+
+    clean: Estimate
+    attacked: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterRight:
+    """The same of one rater."""
+
+    rater: str
+    right: Right = field(metadata=FLAT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """People who answered items themselves, beside the models on the same items."""
+
+    n_items: int
+    people: Right
+    raters: Sequence[RaterRight]
+    models: Right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review(Shown):
+    """All that people said of a run."""
+
+    n_raters: int
+    n_adjudicators: int
+    samples: Sequence[Sample]
+    progress: Sequence[Progress]
+    judgements: Sequence[Judgement]
+    labels: Labels
+    controls: Sequence[OnPlanted]
+    answers: Answers | None
+    title = "What people say"
+
+    @property
+    def unbelieved(self) -> list[str]:
+        """The raters whose words on right answers count for nothing."""
+        return [one.rater for one in self.controls if one.is_unbelieved]
+
+    @property
+    def key_right(self) -> Judgement:
+        """The judgement on which validity rests."""
+        return next(one for one in self.judgements if one.judgement == KEY_RIGHT)
+
+    def tables(self) -> Sequence[Table]:
+        """Judgements, agreement, planted cases, and people's own answers; without empty ones."""
+        made = [self._judgements(), self._agreement(), self._on_planted(), self._answers()]
+        return [one for one in made if one.rows]
+
+    def charts(self) -> Sequence[Chart]:
+        """The share of yes of every judgement."""
+        points = tuple(
+            Point(x=WORDS[one.judgement], y=one.yes) for one in self.judgements if one.yes.n
+        )
+        if not points:
+            return ()
+        return [
+            Chart(
+                name="judgements",
+                title="What people say of the sampled cases",
+                kind="bars",
+                x="judgement",
+                y="share of yes",
+                points=points,
+            )
+        ]
+
+    def remarks(self) -> Sequence[Remark]:
+        """What to know before one believes what people say."""
+        return list(self._remarks()) if self.key_right.n_cases else []
+
+    def _remarks(self) -> Iterator[Remark]:
+        key = self.key_right
+        if key.n_open:
+            yield Remark(
+                rule="people_disagree",
+                sentence="Raters disagree whether the right answer is still right in "
+                f"{key.n_open:,} of {key.n_cases:,} cases: their validity is unknown until "
+                "somebody decides (medstress review DIR --adjudicate).",
+            )
+        for rule, sentence in self.on_raters():
+            yield Remark(rule=rule, sentence=sentence)
+        for one in self.progress:
+            if one.n_judged < one.n_cases:
+                yield Remark(
+                    rule="unfinished_sample",
+                    sentence=f"{_begin(one.rater)} has judged {one.n_judged:,} of the "
+                    f"{one.n_cases:,} cases of the sample: those that are left may be harder.",
+                )
+
+    def on_raters(self) -> Iterator[tuple[str, str]]:
+        """Yield (rule, sentence) on raters whose words are worth little, or who are alone."""
+        for one in (one for one in self.controls if one.is_of_rater):
+            right = one.right
+            if right.value is not None and right.value < LEAST_RIGHT:
+                worth = "counts for nothing" if one.is_unbelieved else "may be worth little"
+                cases = "planted case" if right.n == 1 else "planted cases"
+                yield (
+                    "unbelieved" if one.is_unbelieved else "doubtful_rater",
+                    f"Of {right.n:,} {cases} {one.rater} judged {right.hits or 0:,} rightly: what "
+                    f"{one.rater} says of validity {worth}.",
+                )
+        if not self.controls:
+            yield (
+                "no_planted_case",
+                "No planted case was judged, so nothing says how careful raters are (medstress "
+                "review DIR shows some).",
+            )
+        if self.key_right.agreement.n_raters < 2:
+            yield (
+                "one_rater",
+                "One rater alone judged whether right answers are still right, so it is not known "
+                "whether another would say the same.",
+            )
+
+    def _judgements(self) -> Table:
+        drawn = [
+            f"Drawn: {one.drawn:,} of {one.population:,} "
+            f"{'successes' if one.mode == JUDGE else 'attacked questions'}, seed {one.seed}."
+            for one in self.samples
+        ]
+        settled_when = (
+            "A case is settled if all raters say the same or an adjudicator decided; “cannot say” "
+            "beside another word is a split."
+        )
+        n = self.labels
+        counted = (
+            f"Of the labels of successes {n.n_valid:,} say valid, {n.n_invalid:,} invalid, "
+            f"{n.n_cannot_say:,} cannot say; {n.n_disputed:,} are disputed."
+        )
+        out = [
+            f"What {rater} says of right answers counts for nothing there."
+            for rater in self.unbelieved
+        ]
+        rows = [one for one in self.judgements if one.n_cases]
+        notes = [*drawn, settled_when, *([counted] if self.key_right.n_cases else ()), *out]
+        caption = "What people say of the sampled cases"
+        return table("review-judgements", caption, rows, _JUDGEMENTS, notes=notes)
+
+    def _agreement(self) -> Table:
+        rows = [one for one in self.judgements if one.agreement.n_raters > 1]
+        whys = [
+            share.method
+            for one in rows
+            for share in (one.agreement.cohen, one.agreement.fleiss, one.agreement.krippendorff)
+            if share.value is None
+        ]
+        return table(
+            "review-agreement",
+            "How far raters agree, planted cases left out",
+            rows,
+            _AGREEMENT,
+            notes=[f"{why}." for why in dict.fromkeys(whys)],
+        )
+
+    def _on_planted(self) -> Table:
+        caption = "Raters on planted cases, whose right word is known"
+        return table("review-controls", caption, self.controls, _ON_PLANTED, n_labels=2)
+
+    def _answers(self) -> Table:
+        rows: list[tuple[str, Right]] = []
+        if self.answers is not None:
+            raters = [(one.rater, one.right) for one in self.answers.raters]
+            rows = [("people", self.answers.people), *raters, ("models", self.answers.models)]
+        notes = (
+            "Only questions that a model answered rightly are attacked, so models are right on all "
+            "clean ones.",
+        )
+        caption = "People and models on the same questions, clean and attacked"
+        return table("review-answers", caption, rows, _ANSWERS, notes=notes)
+
+
+class ReviewOfRun:
+    """What people said of a run."""
+
+    name = "review"
+
+    def compute(self, run: Run) -> Review | None:
+        """Count what people said; None if nobody has judged anything."""
+        reviews = sorted(run.folder.reviews, key=lambda one: (one.time, one.reviewer))
+        if not reviews:
+            return None
+        by_raters = [one for one in reviews if one.role != ADJUDICATOR]
+        raters = {
+            name: number
+            for number, name in enumerate(dict.fromkeys(_name(one) for one in by_raters), start=1)
+        }
+        trials = {trial.id: trial for trial in run.trials}
+        judged = [one for one in reviews if SHOWN not in one.answers]
+        return Review(
+            n_raters=len(raters),
+            n_adjudicators=len({_name(one) for one in reviews if one.role == ADJUDICATOR}),
+            samples=[_sample(room) for room in run.folder.rooms],
+            progress=list(_progress(run.folder.rooms, judged, raters)),
+            judgements=[_judgement(name, judged, raters, trials) for name in JUDGEMENTS],
+            labels=_labels(judged, trials),
+            controls=_controls(judged, raters),
+            answers=_answers(reviews, raters, trials),
+        )
+
+
+REVIEW = ReviewOfRun()
+
+
+def _name(one: OneReview) -> str:
+    return one.reviewer.casefold()
+
+
+def _begin(rater: str) -> str:
+    return rater[:1].upper() + rater[1:]
+
+
+def _called(number: int) -> str:
+    return f"rater {number}"
+
+
+def _sample(room: Mapping[str, Any]) -> Sample:
+    names = ("mode", "seed", "drawn", "population", "planted", "time")
+    return Sample(**{name: room[name] for name in names}, n_cases=len(room["cases"]))
+
+
+def _progress(
+    rooms: Iterable[Mapping[str, Any]], reviews: Iterable[OneReview], raters: Mapping[str, int]
+) -> Iterator[Progress]:
+    samples = [{str(case["id"]) for case in r["cases"]} for r in rooms if r["mode"] == JUDGE]
+    by_rater: dict[int, set[str]] = defaultdict(set)
+    for one in reviews:
+        if one.role != ADJUDICATOR and one.case_id is not None and KEY_RIGHT in one.answers:
+            by_rater[raters[_name(one)]].add(one.case_id)
+    for number, cases in sorted(by_rater.items()):
+        begun = [sample for sample in samples if sample & cases]
+        if begun:
+            sample = max(begun, key=lambda some: (len(some & cases) / len(some), len(some)))
+            yield Progress(rater=_called(number), n_judged=len(sample & cases), n_cases=len(sample))
+
+
+def _path(trial: Trial) -> Path:
+    return tuple(f"{trial.arm.place.dataset}/{part}" for part in trial.path)
+
+
+def _first_trials(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> set[str]:
+    """Return one trial of every case, of those that the run still has."""
+    reviewed = [(one.trial_id, one.case_id) for one in reviews if one.trial_id in trials]
+    case_of = {trial: case for trial, case in reviewed if case is not None}
+    first: dict[str, str] = {}
+    for trial, _ in reviewed:
+        first.setdefault(case_of.get(trial, str(trial)), str(trial))
+    return set(first.values())
+
+
+def _judgement(
+    name: str, reviews: Sequence[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
+) -> Judgement:
+    first = _first_trials(reviews, trials)
+    cases = {trial: case for trial, case in settled(reviews, name).items() if trial in first}
+    paths = {trial: _path(trials[trial]) for trial in cases}
+    words = [(paths[trial], case.word) for trial, case in cases.items() if case.word in (YES, NO)]
+    split = [case for case in cases.values() if case.is_split]
+    return Judgement(
+        judgement=name,
+        n_cases=len(cases),
+        n_split=len(split),
+        n_decided=sum(case.decided is not None for case in split),
+        n_open=sum(case.decided is None for case in split),
+        yes=_share((path, word == YES) for path, word in words),
+        agreement=_agreement(name, reviews, raters, paths),
+    )
+
+
+def _agreement(
+    name: str, reviews: Iterable[OneReview], raters: Mapping[str, int], paths: Mapping[str, Path]
+) -> Agreement:
+    of_trial: dict[str, dict[int, int]] = defaultdict(dict)
+    for one in reviews:
+        if one.role != ADJUDICATOR and one.trial_id in paths and name in one.answers:
+            word = _CATEGORIES.index(one.answers[name])
+            of_trial[str(one.trial_id)][raters[_name(one)]] = word
+    ratings: list[Ratings] = [
+        tuple(words.get(number, MISSING) for number in raters.values())
+        for words in of_trial.values()
+    ]
+    return agreement(ratings, [paths[trial] for trial in of_trial])
+
+
+def _labels(reviews: Sequence[OneReview], trials: Mapping[str, Trial]) -> Labels:
+    """Count the labels of successes, one a case."""
+    first = _first_trials(reviews, trials)
+    words = settled(believed(reviews), KEY_RIGHT)
+    counts = Counter(case.word for trial, case in words.items() if trial in first)
+    return Labels(
+        n_valid=counts[YES],
+        n_invalid=counts[NO],
+        n_disputed=counts[None],
+        n_cannot_say=counts[CANNOT_SAY],
+    )
+
+
+def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[OnPlanted]:
+    """Estimate how often raters are right on planted cases: together and each, all and by sort."""
+    marks: dict[tuple[int, str], list[tuple[Path, bool]]] = defaultdict(list)
+    for one in reviews:
+        if one.control in EXPECTED and KEY_RIGHT in one.answers and one.role != ADJUDICATOR:
+            is_right = one.answers[KEY_RIGHT] == EXPECTED[one.control]
+            for number in (0, raters[_name(one)]):
+                for sort in (ALL, one.control):
+                    marks[number, sort].append(((str(one.case_id),), is_right))
+    order = (ALL, *EXPECTED)
+    return [
+        OnPlanted(
+            rater=_called(number) if number else ALL,
+            control=sort,
+            right=_share(marks[number, sort]),
+        )
+        for number, sort in sorted(marks, key=lambda key: (key[0], order.index(key[1])))
+    ]
+
+
+def _answers(
+    reviews: Iterable[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
+) -> Answers | None:
+    """Compare people with models on the same items; None if nobody answered any."""
+    answered = [
+        (one, trials[str(one.trial_id)])
+        for one in reviews
+        if ANSWER in one.answers and one.role != ADJUDICATOR and one.trial_id in trials
+    ]
+    if not answered:
+        return None
+
+    def right(some: Iterable[tuple[OneReview, Trial]]) -> Right:
+        both = list(some)
+
+        def share(version: str) -> Estimate:
+            return _share(
+                (_path(trial), one.answers[RIGHT] == YES)
+                for one, trial in both
+                if one.answers[SHOWN] == version
+            )
+
+        return Right(clean=share(CLEAN), attacked=share(ATTACKED))
+
+    def models(version: str) -> Estimate:
+        shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
+        return _share((_path(t), version == CLEAN or t.first is None) for t in shown.values())
+
+    return Answers(
+        n_items=len({_path(trial) for _, trial in answered}),
+        people=right(answered),
+        raters=[
+            RaterRight(
+                rater=_called(number),
+                right=right(p for p in answered if raters[_name(p[0])] == number),
+            )
+            for number in sorted({raters[_name(one)] for one, _ in answered})
+        ],
+        models=Right(clean=models(CLEAN), attacked=models(ATTACKED)),
+    )
+
+
+def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
+    both = list(marks)
+    return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
+
+
+def _if_any(share: Estimate) -> Estimate | None:
+    return share if share.n else None
+
+
+_JUDGEMENTS = (
+    column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
+    column("Yes", lambda one: _if_any(one.yes), "share", tip="of the settled cases"),
+    column("Cases", "n_cases", "count"),
+    column("Split", "n_split", "count", tip="raters disagree"),
+    column("Decided", "n_decided", "count", tip="by an adjudicator"),
+    column("Open", "n_open", "count"),
+)
+
+
+def _coefficient(heading: str, name: str) -> Field[Any]:
+    def read(one: Judgement) -> Estimate | None:
+        estimate: Estimate = getattr(one.agreement, name)
+        return None if estimate.value is None else estimate
+
+    return column(heading, read, "score", key=name)
+
+
+_AGREEMENT = (
+    _JUDGEMENTS[0],
+    _coefficient("Agreeing pairs", "raw"),
+    _coefficient("Cohen's kappa", "cohen"),
+    _coefficient("Fleiss' kappa", "fleiss"),
+    _coefficient("Krippendorff's alpha", "krippendorff"),
+)
+
+
+def _believed(one: OnPlanted) -> Entry:
+    return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
+
+
+_ON_PLANTED = (
+    column("Rater", "rater"),
+    column("Planted", lambda one: _PLANTED[one.control]),
+    column("Right", _believed, "share"),
+)
+_ANSWERS = (
+    column("Who answered", lambda row: row[0]),
+    column("Clean", lambda row: _if_any(row[1].clean), "share"),
+    column("Attacked", lambda row: _if_any(row[1].attacked), "share"),
+)

@@ -1,0 +1,417 @@
+"""Accuracy and ASR of parts of the data, with intervals that all hold together.
+
+Which slices an item is in follows from the item and from the manifest's entry `slices`, which was
+fixed before the first query: `by`, `label`, `cuts` of lengths by data set, `types` by group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses import controls
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.run import Cell, Reading, Run, contrast, pair
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    label,
+    panel,
+    table,
+    where,
+)
+from medstress.analyses.success import with_worst_line
+from medstress.core.arms import Place
+from medstress.stats.estimate import Estimate, sidak, unknown, with_worst
+from medstress.stats.shares import Mask, simultaneous
+
+WIDE = 0.4
+"""A wider interval says next to nothing."""
+POST_HOC = "post hoc"
+"""Label of slices that were chosen or changed after the first query."""
+NONE = "(none)"
+"""The value of an item that lacks the property."""
+LENGTHS = ("option_length", "question_length")
+TYPES = ("type", "semantic_group")
+SUBJECTS = ("subject", "subject_name", "topic")
+"""Columns that `subject` may mean, in this order."""
+_SHOWN, _LONGEST = 3, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One part of the data under one attack."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    by: str
+    value: str
+    n_items: int
+    accuracy: Estimate
+    asr: Estimate
+    asr_net: Mapping[str, Estimate]
+    """a - c by control; as all intervals here, it holds together with those of other slices."""
+    cell: Cell = field(metadata=HIDDEN)
+    """Its trials."""
+    level: float = field(metadata=HIDDEN)
+    """Of each interval, so that those of all slices of the attack hold together at 95 %."""
+
+    @property
+    def name(self) -> str:
+        """The property and its value, as people read them."""
+        value = self.value if len(self.value) <= _LONGEST else f"{self.value[: _LONGEST - 1]}…"
+        return f"{self.by.replace('_', ' ')} = {value}"
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether its interval says next to nothing, or there is none."""
+        low, high = self.asr.low, self.asr.high
+        return low is None or high is None or high - low > WIDE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The slices of one attack by one property."""
+
+    rows: Sequence[Slice]
+
+    @property
+    def are_comparable(self) -> bool:
+        """Whether there are several slices and each has an estimate."""
+        return len(self.rows) > 1 and all(row.asr.ends[0] is not None for row in self.rows)
+
+    @property
+    def worst(self) -> Slice:
+        """The slice that surely loses most, by the lower end of its interval."""
+        return max(self.rows, key=lambda row: (_low(row.asr), row.asr.n))
+
+    @property
+    def surely_lower(self) -> list[Slice]:
+        """The slices that lose less than the worst, by intervals that hold together."""
+        low = _low(self.worst.asr)
+        return [row for row in self.rows if (high := row.asr.ends[1]) is not None and high < low]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices(Shown):
+    """All slices of a run."""
+
+    rows: Sequence[Slice]
+    is_post_hoc: bool = field(metadata=HIDDEN)
+    title = "Slices"
+
+    @property
+    def families(self) -> list[Family]:
+        """The slices of every attack by every property."""
+        rows: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
+        for row in self.rows:
+            rows[row.dataset, row.group, row.victim, row.attack, row.by].append(row)
+        return [Family(rows=members) for members in rows.values()]
+
+    def tables(self) -> Sequence[Table]:
+        """Every slice."""
+        names = dict.fromkeys(name for row in self.rows for name in row.asr_net)
+        fields = [*FIELDS, *map(_net_field, names)]
+        caption = "Slices; the intervals of all slices of an attack hold at once"
+        return [table("slices", caption, self.rows, fields, n_labels=N_LABELS)]
+
+    def charts(self) -> Sequence[Chart]:
+        """What every slice loses."""
+        places = [row.cell.place for row in self.rows]
+        points = tuple(
+            Point(x=row.name, y=row.asr, series=row.attack, panel=panel(row.cell.place, places))
+            for row in self.rows
+            if row.asr.n
+        )
+        if not points:
+            return ()
+        return [
+            Chart(
+                name="slices",
+                title="Lost under attack, by slice",
+                kind="dots",
+                x="slice",
+                y="share of right answers lost",
+                points=points,
+            )
+        ]
+
+    def remarks(self) -> Sequence[Remark]:
+        """Say which slices differ, which are too small, and whether they were chosen late."""
+        remarks = []
+        if self.is_post_hoc:
+            remarks.append(
+                Remark(
+                    rule="post_hoc_slices",
+                    sentence="The slices are post hoc: [slices] was added or changed after the "
+                    "first query, so a bad slice may have been chosen because it is bad.",
+                )
+            )
+        attacked = [row for row in self.rows if not row.cell.attack.asks_clean_only]
+        if small := [row for row in attacked if row.is_too_small]:
+            names = list(dict.fromkeys(row.name for row in small))
+            shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            remarks.append(
+                Remark(
+                    rule="small_slices",
+                    sentence=f"{len(small)} of {len(attacked)} slices have too few questions to "
+                    f"say anything: their interval is wider than {WIDE:g} ({shown}).",
+                )
+            )
+        return [*remarks, *(r for family in self.families for r in _difference(family))]
+
+
+def _difference(family: Family) -> Iterator[Remark]:
+    """Say which slice loses more than others, that none is shown to, or that nobody can tell."""
+    worst = family.worst
+    if worst.cell.attack.asks_clean_only or len(family.rows) < 2:
+        return
+    at, by = where(worst.cell.place, worst.attack), worst.by.replace("_", " ")
+    if lower := family.surely_lower:
+        names = ", ".join(row.name for row in lower[:_SHOWN])
+        others = f"{names} and {len(lower) - _SHOWN} more" if len(lower) > _SHOWN else names
+        sentence = f"{worst.attack}: {worst.name} loses more than {others}."
+        yield Remark(rule="slice_differs", where=at, sentence=sentence)
+    elif family.are_comparable:
+        sentence = f"{worst.attack}: no slice by {by} is shown to lose more than another."
+        yield Remark(rule="no_slice_differs", where=at, level="note", sentence=sentence)
+    else:
+        n = sum(row.asr.ends[0] is None for row in family.rows)
+        sentence = (
+            f"{worst.attack}: in {n} of {len(family.rows)} slices by {by} nothing could be "
+            "counted, so whether slices differ is not known."
+        )
+        yield Remark(rule="slices_unknown", where=at, level="note", sentence=sentence)
+
+
+def _low(estimate: Estimate) -> float:
+    low = estimate.ends[0]
+    return -1.0 if low is None else low
+
+
+class SlicesOfRun:
+    """The slices that `[slices]` names."""
+
+    name = "slices"
+
+    def compute(self, run: Run) -> Slices | None:
+        """Compute the slices of every attack; None without `[slices]`."""
+        described = run.manifest.get("slices")
+        if not described:
+            return None
+        slicer = Slicer(described)
+        rows = [row for cell in run.attacks for row in of_cell(run, cell, slicer)]
+        return Slices(rows=rows, is_post_hoc=described["label"] == POST_HOC)
+
+
+SLICES = SlicesOfRun()
+
+
+def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
+    """Return the slices of one attack: its readings by slice, at Sidak's level.
+
+    Items that cannot be attacked are in no slice; an item may be in several slices of a property.
+    """
+    counted = cell.answered | cell.open_clean
+    members: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i in np.flatnonzero(counted).tolist():
+        for name in slicer.slices_of(cell.trials[i].item, cell.place):
+            members[name].append(i)
+    names = sorted(members)
+    masks = [_mask(members[name], len(cell.trials)) for name in names]
+    accuracies = _together(cell, cell.read("accuracy"), masks)
+    if cell.attack.asks_clean_only:
+        rates = [unknown("nothing was attacked") for _ in names]
+    else:
+        rates = _together(cell, cell.read("asr"), masks)
+    nets = _nets(run, cell, masks)
+    rows = []
+    for i, (by, value) in enumerate(names):
+        part = cell.where(masks[i])
+        assert part is not None
+        rows.append(
+            Slice(
+                **cell.place._asdict(),
+                attack=cell.attack.label,
+                by=by,
+                value=value,
+                n_items=part.items(),
+                accuracy=accuracies[i],
+                asr=rates[i],
+                asr_net={control: estimates[i] for control, estimates in nets.items()},
+                cell=part,
+                level=sidak(len(names)),
+            )
+        )
+    return rows
+
+
+def _mask(places: Sequence[int], n: int) -> Mask:
+    mask = np.zeros(n, dtype=bool)
+    mask[places] = True
+    return mask
+
+
+def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estimate]:
+    """Estimate a share of every slice, with its worst ends."""
+
+    def of(hits: Mask, counts: Mask) -> list[Estimate]:
+        kept = [counts & mask for mask in masks]
+        return simultaneous([(hits[some], cell.units[:, some]) for some in kept])
+
+    shares = of(reading.hit, reading.counts)
+    least, most = of(reading.least, reading.may_count), of(reading.most, reading.may_count)
+    return list(map(with_worst, shares, least, most))
+
+
+def _nets(run: Run, cell: Cell, masks: Sequence[Mask]) -> dict[str, list[Estimate]]:
+    """Estimate a - c of every slice by control, by Tango's interval at Sidak's level."""
+    left, nets = controls.reach(run, cell), {}
+    for name, control in run.controls(cell).items():
+        pairs = pair(cell, control)
+        ours, others = controls.readings(cell, control, pairs, cell.budget, left)
+
+        def net(
+            mask: Mask,
+            ours: Reading = ours,
+            others: Reading = others,
+            places: NDArray[np.int64] = pairs.first,
+            units: NDArray[np.int64] = pairs.units,
+        ) -> Estimate:
+            kept = mask[places]
+            level = sidak(len(masks))
+            return contrast(ours.at(kept), others.at(kept), units[:, kept], level).estimate
+
+        nets[name] = list(map(net, masks))
+    return nets
+
+
+class Slicer:
+    """Tells which slices items are in."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        """Take the manifest's entry `slices`."""
+        self._described = described
+        self._slices: dict[tuple[Place, str], list[tuple[str, str]]] = {}
+
+    def slices_of(self, item: Any, place: Place) -> list[tuple[str, str]]:
+        """Return (property, value) of the slices that an item is in.
+
+        Only `type`, `semantic_group` and columns that hold lists can put an item into several
+        slices of one property. The first two are those of all entities that an attack on the group
+        may replace, in options other than the right one.
+        """
+        key = place, item.id
+        if key not in self._slices:
+            by = self._described["by"]
+            self._slices[key] = [(name, v) for name in by for v in self._values(item, name, place)]
+        return self._slices[key]
+
+    def _values(self, item: Any, by: str, place: Place) -> Sequence[str]:
+        if by == "key":
+            return (item.gold,)
+        if by in LENGTHS:
+            return (_third(length_of(item, by), self._described["cuts"][place.dataset][by]),)
+        if by in TYPES:
+            types = self._described["types"].get(place.group)
+            return _types_of(item, types, grouped=by == "semantic_group")
+        return values_of_column(item, by)
+
+
+def length_of(item: Any, by: str) -> int:
+    """Return the characters of a question, or of its options on average."""
+    if by == "question_length":
+        return len(item.question)
+    return round(fmean(len(text) for text in item.options))
+
+
+def column_of(item: Any, by: str) -> str | None:
+    """Return the metadata column that a property means; None if the item has none."""
+    names = SUBJECTS if by == "subject" else (by,)
+    return next((name for name in names if item.metadata.get(name) not in (None, "")), None)
+
+
+def values_of_column(item: Any, by: str) -> Sequence[str]:
+    """Return the values of a metadata column, one or a list; `NONE` where it is empty."""
+    name = column_of(item, by)
+    value = None if name is None else item.metadata[name]
+    if isinstance(value, list | tuple):
+        return sorted(set(map(str, value))) or (NONE,)
+    return (NONE if value is None else str(value),)
+
+
+def _third(length: int, cuts: Sequence[int]) -> str:
+    """Return the name of the slice that a length is in; names do not overlap.
+
+    >>> [_third(length, [92, 113]) for length in (92, 93, 114)]
+    ['up to 92 characters', '93 to 113 characters', '114 characters and more']
+    """
+    if not cuts:
+        return "any length"
+    above = [cut for cut in cuts if cut < length]
+    if not above:
+        return f"up to {cuts[0]} characters"
+    low = above[-1] + 1
+    if len(above) == len(cuts):
+        return f"{low} characters and more"
+    high = cuts[len(above)]
+    return f"{low} characters" if low == high else f"{low} to {high} characters"
+
+
+def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Sequence[str]:
+    from medstress.entities.semantic_types import SEMANTIC_TYPES
+
+    names = set()
+    for mention in item.mentions:
+        is_option = mention.field in item.letters and mention.field != item.key
+        if is_option and (types is None or mention.type in types):
+            kind = SEMANTIC_TYPES.get(mention.type)
+            if grouped:
+                names.add(kind.group if kind else mention.type)
+            else:
+                names.add(f"{mention.type} ({kind.name})" if kind else mention.type)
+    return sorted(names) or (NONE,)
+
+
+N_LABELS = 5
+FIELDS: Sequence[Field[Slice]] = (
+    Field(column=Column(heading="Slice"), read=lambda row: row.name),
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
+    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
+    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
+    Field(column=Column(heading="Questions", form="count"), read=lambda row: row.n_items),
+    Field(
+        column=Column(heading="Accuracy", form="share", wide=True),
+        read=lambda row: with_worst_line(row.accuracy),
+    ),
+    Field(
+        column=Column(heading="Lost (ASR)", form="share", tip="lost, of what was right"),
+        read=lambda row: with_worst_line(row.asr),
+    ),
+)
+
+
+def _net_field(name: str) -> Field[Slice]:
+    words = name.replace("_", " ")
+    column = Column(
+        heading=f"Net of {words}",
+        form="score",
+        tip="lost more often than under harmless edits",
+        key=f"asr_net_{name}",
+        wide=True,
+    )
+    return Field(column=column, read=lambda row: row.asr_net.get(name))

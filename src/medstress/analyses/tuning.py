@@ -1,0 +1,537 @@
+"""How the exponent n of a sampler was chosen: what was tried, on how many items, with what result.
+
+The largest of several noisy rates lies above the true one, so the rate at the chosen n is
+optimistic on the items that chose it. `medstress tune` reports it on other items.
+
+References:
+    Xian et al., "Assessing biomedical knowledge robustness in large language models by
+    query-efficient sampling attacks", TMLR 2025, Table 1: the best n of either sign.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.run import Cell, Reading, Run
+from medstress.analyses.shown import (
+    Chart,
+    Entry,
+    Field,
+    Form,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    column,
+    label,
+    panel,
+    table,
+)
+from medstress.core.arms import Place
+from medstress.core.hashing import canonical_json
+from medstress.stats.estimate import Estimate
+
+REPORT, TUNING_SPLIT, SAME_ITEMS = "report", "tuning", "same_items"
+"""The parts that a tuned run can be: of the items that did not choose n, of those that did, or of
+all items, which chose n and are reported."""
+NEAR, FAR = "n < 0", "n > 0"
+REGIMES = (NEAR, FAR)
+RULE = "largest {metric} over the grid, within each regime; ties: the smaller |n|"
+ASR, UNREFUTED = "asr", "asr_unrefuted"
+"""What n may be chosen by; the valid share is not known while n is tuned."""
+FEW = 10
+"""A choice on fewer eligible items is said in every table that uses it."""
+_METRICS = {ASR: "Lost", UNREFUTED: "Lost, not refuted"}
+Template: TypeAlias = Mapping[str, Any]
+"""An attack's parameters without n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridPoint:
+    """One value of n."""
+
+    n: float
+    attack: str
+    """Label of the attack with this n."""
+    estimate: Estimate
+    """The metric over seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """All values of n of one attack in one place, by ascending n."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    """The label without n."""
+    template: Template
+    n_items: int
+    """Items asked."""
+    n_eligible: int
+    """Items right on the clean prompt."""
+    n_asked: int
+    """Perturbed queries."""
+    n_paid: int
+    """Of these, those that were computed: values of n that draw the same name share the answer."""
+    points: Sequence[GridPoint]
+
+    @property
+    def place(self) -> Place:
+        """Where."""
+        return Place(self.dataset, self.group, self.victim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """The metric at the chosen n, and the items behind it."""
+
+    n_items: int
+    n_eligible: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The n that was chosen in one place and regime."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    template: Template
+    regime: str
+    """`n < 0`, names near the right answer, or `n > 0`, names far from it."""
+    n: float
+    tuned_on: Rate
+    reported_on: Rate | None
+    """None where no other items are attacked."""
+
+    @property
+    def place(self) -> Place:
+        """Where."""
+        return Place(self.dataset, self.group, self.victim)
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether too few items chose n to tell values of n apart."""
+        return self.tuned_on.n_eligible < FEW
+
+    @property
+    def on_few(self) -> str:
+        """The sentence that says so."""
+        n = self.tuned_on.n_eligible
+        return (
+            f"{self.victim} on {self.dataset}/{self.group}: n was chosen on {n} eligible "
+            f"question{'s' * (n != 1)}, too few to tell values of n apart."
+        )
+
+
+def regime_of(n: float) -> str | None:
+    """Return the regime of an exponent; 0 belongs to neither.
+
+    >>> regime_of(-5.0), regime_of(0.0), regime_of(5.0)
+    ('n < 0', None, 'n > 0')
+    """
+    return NEAR if n < 0 else FAR if n > 0 else None
+
+
+def has_n(params: Mapping[str, Any]) -> bool:
+    """Return whether an attack draws with an exponent n."""
+    return params.get("sampler") == "pdws"
+
+
+def template_of(params: Mapping[str, Any], budget: int | None = None) -> str:
+    """Return an attack's parameters without n, as canonical JSON.
+
+    Args:
+        params: the attack's.
+        budget: replaces the attack's, where tuning has its own.
+
+    >>> template_of({"sampler": "pdws", "n": -5.0, "budget": 8}, budget=1)
+    '{"budget":1,"sampler":"pdws"}'
+    """
+    return canonical_json(_template(params, budget))
+
+
+def _template(params: Mapping[str, Any], budget: int | None = None) -> dict[str, Any]:
+    shared = {key: value for key, value in params.items() if key != "n"}
+    return shared if budget is None else {**shared, "budget": budget}
+
+
+def read(cell: Cell, metric: str, budget: int | None = None) -> Reading:
+    """Return what a metric counts within a budget.
+
+    Args:
+        cell: of an attack with an n.
+        metric: `asr`, or `asr_unrefuted`, where successes that rules refute do not count.
+        budget: default: the attack's.
+    """
+    b = cell.budget if budget is None else budget
+    asr = cell.read("asr", b)
+    if metric == ASR:
+        return asr
+    refuted = asr.hit & ~cell.mask(
+        lambda t: t.pick is not None and t.pick.query <= b and t.pick.validity.valid is not False
+    )
+    return asr._replace(
+        hit=asr.hit & ~refuted,
+        least=asr.least & ~refuted,
+        most=asr.most & ~(refuted & ~cell.lacks),
+    )
+
+
+def grids_of(cells: Iterable[Cell], metric: str = ASR) -> list[Grid]:
+    """Return the grids of attacks that differ in n alone; attacks without n are left out.
+
+    Args:
+        cells: of any attacks.
+        metric: `asr` or `asr_unrefuted`, at the budget of the trials.
+    """
+    by_grid: dict[tuple[Place, str], dict[float, list[Cell]]] = defaultdict(dict)
+    for cell in cells:
+        if has_n(cell.attack.params):
+            by_n = by_grid[cell.place, template_of(cell.attack.params)]
+            by_n.setdefault(float(cell.attack.params["n"]), []).append(cell)
+    return [_grid(by_grid[key], metric) for key in sorted(by_grid)]
+
+
+def _grid(by_n: Mapping[float, Sequence[Cell]], metric: str) -> Grid:
+    cells = {n: Cell.of([t for c in by_n[n] for t in c.trials]) for n in sorted(by_n)}
+    first_n, first = next(iter(cells.items()))
+    everything = Cell.of([trial for cell in cells.values() for trial in cell.trials])
+    queries = [trial.queries for trial in everything.trials]
+    return Grid(
+        **first.place._asdict(),
+        attack=first.attack.label.replace(f" n={first_n:g}", "", 1),
+        template=_template(first.attack.params),
+        n_items=everything.items(everything.answered),
+        n_eligible=everything.items(everything.eligible),
+        n_asked=sum(q.asked for q in queries),
+        n_paid=sum(q.paid for q in queries),
+        points=[
+            GridPoint(n=n, attack=cell.attack.label, estimate=cell.share(read(cell, metric)))
+            for n, cell in cells.items()
+        ],
+    )
+
+
+def choose(points: Iterable[GridPoint]) -> dict[str, GridPoint]:
+    """Choose the best n of each regime: the largest value; of equals the smaller |n|.
+
+    A regime without a point, or without an eligible trial, has none.
+
+    >>> from medstress.stats.estimate import wilson
+    >>> def at(n, hits): return GridPoint(n=n, attack="", estimate=wilson(hits, 10))
+    >>> {k: p.n for k, p in choose([at(-9.0, 5), at(-5.0, 5), at(0.0, 9), at(5.0, 1)]).items()}
+    {'n < 0': -5.0, 'n > 0': 5.0}
+    """
+    chosen: dict[str, tuple[float, GridPoint]] = {}
+    for point in sorted(points, key=lambda one: abs(one.n)):
+        regime, value = regime_of(point.n), point.estimate.value
+        if regime is None or value is None:
+            continue
+        if regime not in chosen or value > chosen[regime][0]:
+            chosen[regime] = value, point
+    return {regime: chosen[regime][1] for regime in REGIMES if regime in chosen}
+
+
+def choices_of(grids: Iterable[Grid]) -> list[Choice]:
+    """Return the best n of every grid and regime, not reported on other items yet."""
+    return [
+        Choice(
+            **grid.place._asdict(),
+            attack=grid.attack,
+            template=grid.template,
+            regime=regime,
+            n=point.n,
+            tuned_on=Rate(
+                n_items=grid.n_items, n_eligible=grid.n_eligible, estimate=point.estimate
+            ),
+            reported_on=None,
+        )
+        for grid in grids
+        for regime, point in choose(grid.points).items()
+    ]
+
+
+def places_without_n(grids: Iterable[Grid]) -> dict[Place, int]:
+    """Return the places where a model was asked and had no item right -> items asked."""
+    asked = [grid for grid in grids if grid.n_items]
+    eligible = {grid.place for grid in asked if grid.n_eligible}
+    return {grid.place: grid.n_items for grid in asked if grid.place not in eligible}
+
+
+def _reported(choice: Choice, settings: Mapping[str, Any], cells: Iterable[Cell]) -> list[Choice]:
+    """Return the choice with its rate on the report's items, once for each attack with this n."""
+    own, template = int(choice.template["budget"]), canonical_json(choice.template)
+    rows = []
+    for cell in cells:
+        params = cell.attack.params
+        if cell.place != choice.place or not has_n(params) or params["n"] != choice.n:
+            continue
+        if template_of(params, settings.get("budget")) == template:
+            rate = Rate(
+                n_items=cell.items(cell.answered),
+                n_eligible=cell.items(cell.eligible),
+                estimate=cell.share(read(cell, settings.get("metric", ASR), own)),
+            )
+            rows.append(replace(choice, attack=cell.attack.label, reported_on=rate))
+    return rows or [choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning(Shown):
+    """What was tried and what was chosen."""
+
+    part: str
+    """`report`, `tuning` or `same_items`."""
+    settings: Mapping[str, Any]
+    """`[tune]`."""
+    rule: str
+    optimistic: bool
+    """Whether the reported items chose n."""
+    grids: Sequence[Grid]
+    choices: Sequence[Choice]
+    """None before the run has ended: trials that end early are over-represented."""
+    cells: Mapping[tuple[Place, str], Choice] = field(metadata=HIDDEN, default_factory=dict)
+    """Place and label of an attack -> the choice that it rests on."""
+    title = "Tuning"
+
+    def notes(self, cells: Iterable[Cell]) -> list[str]:
+        """Return what a table of some attacks has to say of how their n was chosen."""
+        rests_on = [
+            self.cells[key]
+            for cell in cells
+            if (key := (cell.place, cell.arm.control_of or cell.attack.label)) in self.cells
+        ]
+        return list(dict.fromkeys(one.on_few for one in rests_on if one.is_of_few))
+
+    def tables(self) -> Sequence[Table]:
+        """The choices, then every n that was tried."""
+        share = self.settings["share"]
+        metric = _METRICS[self.settings.get("metric", ASR)]
+        asked, paid = (sum(getattr(g, name) for g in self.grids) for name in ("n_asked", "n_paid"))
+        notes = [
+            f"Rule: {self.rule}.",
+            "n was chosen on the reported questions themselves, so the rates at the chosen n are "
+            "optimistic."
+            if self.optimistic
+            else f"A question chooses n with probability {share:g}, by a hash of its text.",
+            f"Values of n that draw the same name share its answer: of {asked:,} queries {paid:,} "
+            "were computed.",
+            *dict.fromkeys(one.on_few for one in self.choices if one.is_of_few),
+        ]
+        chosen = {(c.place, canonical_json(c.template), c.n): c.regime for c in self.choices}
+        tried = [
+            (grid, point, chosen.get((grid.place, canonical_json(grid.template), point.n)))
+            for grid in self.grids
+            for point in grid.points
+        ]
+        return [
+            table(
+                "tuning",
+                "The chosen n, on the questions that chose it and on the others",
+                self.choices,
+                _choice_fields(metric),
+                n_labels=4,
+                notes=notes,
+            ),
+            table(
+                "tuning-grid",
+                "Every n that was tried, on the questions that chose it",
+                tried,
+                _grid_fields(metric),
+                n_labels=4,
+            ),
+        ]
+
+    def charts(self) -> Sequence[Chart]:
+        """The rate at every n, and the chosen ones on other items."""
+        places = [grid.place for grid in self.grids]
+        points = [
+            Point(x=point.n, y=point.estimate, series=f"{grid.attack}, tuned", panel=at)
+            for grid in self.grids
+            for at in [panel(grid.place, places)]
+            for point in grid.points
+        ]
+        points += [
+            Point(x=c.n, y=c.reported_on.estimate, series=f"{c.attack}, others", panel=at)
+            for c in self.choices
+            for at in [panel(c.place, places)]
+            if c.reported_on is not None
+        ]
+        return [
+            Chart(
+                name="tuning",
+                title="Lost at every n that was tried, and at the chosen n on other questions",
+                kind="dots",
+                x="n",
+                y="share of right answers lost",
+                points=tuple(points),
+            )
+        ]
+
+    def remarks(self) -> Sequence[Remark]:
+        """What makes a rate optimistic, what was left out, and choices on few items."""
+        return list(self._remarks())
+
+    def _remarks(self) -> Iterator[Remark]:
+        n = sum(1 for value in self.settings["grid"] if value)
+        if self.part == SAME_ITEMS:
+            yield Remark(
+                rule="tuned_on_reported",
+                sentence=f"n is the best of {n} values on the same questions whose rates are "
+                "reported, so the rate at the chosen n is optimistic. Set share = 0.2 in [tune] to "
+                "report on other questions.",
+            )
+        if self.part == TUNING_SPLIT:
+            yield Remark(
+                rule="tuning_split",
+                sentence=f"These questions are the tuning split: their rates choose one of {n} "
+                "values of n, so they are optimistic. The result is in the parent folder.",
+            )
+        if self.part == REPORT:
+            for place, items in places_without_n(self.grids).items():
+                yield Remark(
+                    rule="left_out",
+                    where=place,
+                    sentence=f"{place.victim} on {place.dataset}/{place.group} answered none of "
+                    f"the {items:,} tuning questions correctly, so no n can be chosen and it is "
+                    "left out here. Add questions, raise share in [tune], or remove the model.",
+                )
+        few = {one.place: one.on_few for one in self.choices if one.is_of_few}
+        for place, sentence in few.items():
+            yield Remark(
+                rule="tuned_on_few",
+                where=place,
+                sentence=f"{sentence} Add questions, or raise share in [tune].",
+            )
+
+
+class TuningOfRun:
+    """How n was chosen."""
+
+    name = "tuning"
+
+    def compute(self, run: Run) -> Tuning | None:
+        """Read the choice from the manifest, or make it from the grid; None without tuning."""
+        notes = run.manifest.get("tuning")
+        if notes is None:
+            return None
+        settings = notes["settings"]
+        if notes["part"] == REPORT:
+            grids = [_grid_from(row) for row in notes["grids"]]
+            stored = [_choice_from(row) for row in notes["choices"]]
+            choices = [one for choice in stored for one in _reported(choice, settings, run.attacks)]
+        else:
+            grids = grids_of(run.attacks, settings.get("metric", ASR))
+            choices = choices_of(grids) if run.is_complete else []
+        return Tuning(
+            part=notes["part"],
+            settings=settings,
+            rule=notes["rule"],
+            optimistic=notes["optimistic"],
+            grids=grids,
+            choices=choices,
+            cells=_resting_on(choices, run.attacks, settings),
+        )
+
+
+TUNING = TuningOfRun()
+
+
+def notes_on(run: Run, cells: Iterable[Cell]) -> list[str]:
+    """Return what any table of some attacks has to say of how their n was chosen."""
+    tuning = run.of(TUNING)
+    return [] if tuning is None else tuning.notes(cells)
+
+
+def _resting_on(
+    choices: Iterable[Choice], cells: Iterable[Cell], settings: Mapping[str, Any]
+) -> dict[tuple[Place, str], Choice]:
+    by_n = {(c.place, canonical_json(c.template), c.n): c for c in choices}
+    rests: dict[tuple[Place, str], Choice] = {}
+    for cell in cells:
+        params = cell.attack.params
+        if has_n(params):
+            key = cell.place, template_of(params, settings.get("budget")), float(params["n"])
+            if key in by_n:
+                rests[cell.place, cell.attack.label] = by_n[key]
+    return rests
+
+
+def _estimate_from(row: Mapping[str, Any]) -> Estimate:
+    worst = row.get("worst")
+    return Estimate(
+        value=row["value"],
+        n=row["n"],
+        low=row["low"],
+        high=row["high"],
+        method=row["method"],
+        hits=row.get("hits"),
+        worst=None if worst is None else (worst[0], worst[1]),
+    )
+
+
+def _grid_from(row: Mapping[str, Any]) -> Grid:
+    points = [
+        GridPoint(n=one["n"], attack=one["attack"], estimate=_estimate_from(one["estimate"]))
+        for one in row["points"]
+    ]
+    return Grid(**{**row, "points": points})
+
+
+def _choice_from(row: Mapping[str, Any]) -> Choice:
+    tuned = row["tuned_on"]
+    rate = Rate(**{**tuned, "estimate": _estimate_from(tuned["estimate"])})
+    return Choice(**{**row, "tuned_on": rate, "reported_on": None})
+
+
+def _labels(of: Callable[[Any], Grid | Choice]) -> list[Field[Any]]:
+    return [
+        column("Attack", lambda row: label(of(row).attack)),
+        column("Model", lambda row: label(of(row).victim)),
+        column("Data", lambda row: label(of(row).dataset), wide=True),
+        column("Group", lambda row: label(of(row).group), wide=True),
+    ]
+
+
+def _eligible(one: Choice) -> Entry:
+    return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
+
+
+def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Field[Any]:
+    def read(one: Choice) -> Any:
+        return None if one.reported_on is None else getattr(one.reported_on, name)
+
+    return column(heading, read, form, key=f"other_{name}", wide=wide)
+
+
+def _choice_fields(metric: str) -> list[Field[Any]]:
+    return [
+        *_labels(lambda one: one),
+        column("Regime", "regime", wide=True),
+        column("n", "n", "number"),
+        column("Items tuned on", "tuned_on.n_items", "count", wide=True),
+        column("Eligible", _eligible, "count", key="tuned_on.n_eligible"),
+        column(f"{metric} there (optimistic)", "tuned_on.estimate", "share"),
+        _on_others("Other items", "n_items", "count", wide=True),
+        _on_others("Eligible there", "n_eligible", "count", wide=True),
+        _on_others(f"{metric} on the others", "estimate", "share"),
+    ]
+
+
+def _grid_fields(metric: str) -> list[Field[Any]]:
+    return [
+        *_labels(lambda row: row[0]),
+        column("n", lambda row: row[1].n, "number"),
+        column(metric, lambda row: row[1].estimate, "share"),
+        column("Eligible", lambda row: row[0].n_eligible, "count"),
+        column("Chosen", lambda row: None if row[2] is None else f"best {row[2]}"),
+    ]

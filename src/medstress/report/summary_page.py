@@ -1,0 +1,187 @@
+"""What `medstress summary` prints, its page for a model card, and its decisions as JUnit."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree as ET
+
+from rich.console import Console
+
+from medstress.analyses.names import listed
+from medstress.analyses.performance import PERFORMANCE
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Decision, Table
+from medstress.analyses.summary import decisions_of, results_of, warnings_of
+from medstress.analyses.verdict import VERDICT, OfModel, Verdict
+from medstress.report.formats import clean, number
+from medstress.report.terminal import print_table, say
+from medstress.report.text import escape, markdown_table
+
+MOST_WARNINGS = 12
+"""Warnings that are printed unless all are wanted."""
+LIMITS = (
+    "This speaks of the attacks, items and budgets listed here and of no others: another attack "
+    "may take more."
+)
+
+
+def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
+    """Print the first lines, the first table of each result, and warnings.
+
+    Args:
+        console: where.
+        run: the run.
+        wide: whether all tables are printed with all columns, and all warnings.
+    """
+    verdict = _verdict(run)
+    for i, line in enumerate(verdict.lines):
+        say(console, line, "" if i else "bold")
+    for model in _others(verdict):
+        console.print()
+        for line in model.lines:
+            say(console, line)
+    for _, result in results_of(run, page=wide):
+        tables = [one for one in result.tables() if one.rows]
+        for table in tables if wide else tables[: int(result.is_brief)]:
+            console.print()
+            print_table(console, table, wide=wide)
+    warnings = _sentences(run)
+    shown = warnings if wide else warnings[:MOST_WARNINGS]
+    if shown:
+        console.print()
+    for sentence in shown:
+        say(console, f"! {sentence}", "yellow")
+    if left := len(warnings) - len(shown):
+        say(console, f"! {left:,} more: summary --wide has all.", "yellow")
+    console.print()
+    for line in _end(run, verdict):
+        say(console, line)
+
+
+def markdown_page(run: Run) -> str:
+    """Return one page for a model card: lines, warnings, what was run, and the first tables."""
+    verdict = _verdict(run)
+    others = (" ".join(model.lines) for model in _others(verdict))
+    sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
+    tables = [
+        next(table for table in result.tables() if table.rows)
+        for _, result in results_of(run)
+        if result.is_brief and any(table.rows for table in result.tables())
+    ]
+    return markdown(f"medstress {run.name}", sentences, tables, list(_about(run)))
+
+
+def markdown(
+    title: str, sentences: Sequence[str], tables: Sequence[Table], more: Sequence[str] = ()
+) -> str:
+    """Return one page of Markdown: a title, sentences, tables, and what comes after them."""
+    parts = [f"# {escape(title)}", *map(escape, sentences)]
+    parts += [markdown_table(table).rstrip("\n") for table in tables]
+    return "\n\n".join((*parts, *map(escape, more))) + "\n"
+
+
+def junit_page(run: Run) -> str:
+    """Return the criteria of a run, and what kept it from measuring, as JUnit XML."""
+    doubts = [f"unverified: {run.folder.doubt}"] if run.folder.doubt else []
+    return junit(f"medstress {run.name}", decisions_of(run), doubts)
+
+
+def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> str:
+    """Return cases as JUnit XML: one `testcase` each, with a `failure` or an `error`.
+
+    Args:
+        suite: name of the suite.
+        cases: the cases, in order; names should differ.
+        notes: what else a reader has to know.
+
+    >>> print(junit("gate", [Decision(name="asr", outcome="failed", sentence="it is .3")]))
+    <?xml version='1.0' encoding='utf-8'?>
+    <testsuites name="gate" tests="1" failures="1" errors="0">
+      <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0">
+        <testcase name="asr" classname="gate">
+          <failure message="it is .3">it is .3</failure>
+        </testcase>
+      </testsuite>
+    </testsuites>
+    <BLANKLINE>
+    """
+    outcomes = [case.outcome for case in cases]
+    name = clean(suite)
+    counts = {
+        "name": name,
+        "tests": str(len(cases)),
+        "failures": str(outcomes.count("failed")),
+        "errors": str(outcomes.count("error")),
+    }
+    root = ET.Element("testsuites", counts)
+    inner = ET.SubElement(root, "testsuite", {**counts, "skipped": "0"})
+    for case in cases:
+        sentence = clean(case.sentence)
+        element = ET.SubElement(inner, "testcase", {"name": clean(case.name), "classname": name})
+        if case.outcome == "ok":
+            ET.SubElement(element, "system-out").text = sentence
+        else:
+            kind = "failure" if case.outcome == "failed" else "error"
+            ET.SubElement(element, kind, {"message": sentence}).text = sentence
+    if notes:
+        ET.SubElement(inner, "system-out").text = clean("; ".join(notes))
+    ET.indent(root)
+    head = "<?xml version='1.0' encoding='utf-8'?>\n"
+    return head + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _verdict(run: Run) -> Verdict:
+    verdict = run.of(VERDICT)
+    assert verdict is not None
+    return verdict
+
+
+def _sentences(run: Run) -> list[str]:
+    """Return the warnings; the same sentence on several rows is read once."""
+    return list(dict.fromkeys(remark.sentence for remark in warnings_of(run)))
+
+
+def _others(verdict: Verdict) -> list[OfModel]:
+    """Return the models that the first lines do not speak of."""
+    return [one for one in verdict.models if one.arm is None or one.arm != verdict.arm]
+
+
+def _end(run: Run, verdict: Verdict) -> Iterator[str]:
+    """Say what was spent, how to go on, and where the cases are."""
+    cost = run.of(PERFORMANCE)
+    if cost is not None and cost.usd is not None:
+        yield f"Spent: {number(cost.usd, 'number')} US dollars."
+    if not run.is_complete and "shard" not in run.manifest:
+        yield "Not complete: run the same command again to resume."
+    if verdict.arm is not None:
+        yield f"Cases: medstress case {shlex.quote(str(run.folder.path))}"
+    if run.folder.root is not None:
+        yield f"Root: {run.folder.root}"
+
+
+def _about(run: Run) -> Iterator[str]:
+    """Say of what the numbers are, within which limits, and how to repeat them."""
+    manifest = run.manifest
+    for label, entry in manifest["victims"].items():
+        if "model" in entry:
+            yield f"{label}: {entry['model']}, weights or code {entry.get('model_hash')}."
+    items = {dataset: 0 for dataset, _ in run.folder.items}
+    for dataset, _ in run.folder.items:
+        items[dataset] += 1
+    if items:
+        counts = listed([f"{n:,} items of {dataset}" for dataset, n in items.items()])
+        attacks = listed(list(dict.fromkeys(cell.attack.label for cell in run.attacks)) or ["none"])
+        seeds = ", ".join(map(str, manifest["seeds"])) or "none"
+        yield f"Asked: {counts}; attacks: {attacks}; seeds: {seeds}."
+    version = manifest["versions"].get("medstress")
+    ended = f", ended {manifest['finished']}" if manifest["finished"] else ", not complete"
+    yield f"Begun {manifest['started']}{ended}" + (f", medstress {version}." if version else ".")
+    if fixed := (manifest.get("criteria") or {}).get("hash"):
+        yield f"Criteria were fixed before the first query: {fixed}."
+    yield LIMITS
+    if run.folder.root is not None:
+        yield f"Root of the run: {run.folder.root}."
+    yield f"Fingerprint of the experiment: {manifest['fingerprint']}."
+    if command := manifest.get("command"):
+        yield f"Repeated by: {command}"

@@ -1,0 +1,190 @@
+"""Scores over several trainings: training seeds are resampled together with items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.resampling import bootstrapped, random_stream
+from medstress.stats.shares import Numbers
+
+ENOUGH_SEEDS = 3
+"""The fewest trainings of a kind that say something of other trainings."""
+_TIMES = 8
+"""Draws of the seeds for every resample of the items; many, as Student's t has long tails."""
+_CLEAR = 0.975
+"""The recovered share is given if the attack takes something in this share of resamples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A score and its resamples; scores that are compared share their clusters."""
+
+    value: float | None
+    """The score; None if it is undefined."""
+    drawn: Numbers
+    """The score of every resample, shape (n,), nan where it is undefined; empty where there are too
+    few clusters for an interval."""
+
+
+NOTHING = Measured(value=None, drawn=np.zeros(0))
+
+
+def over_seeds(scores: Sequence[Measured]) -> Measured:
+    """Average over trainings, with resamples that allow for other trainings.
+
+    With scores x_1, ..., x_S of S trainings, their mean m and standard deviation s, the mean of all
+    trainings is drawn from m + s / sqrt(S) t, t from Student's t with S - 1 degrees of freedom:
+    three trainings say little of others, and resampling three values with replacement leaves a
+    third of the variance out. The draws are weights of the trainings that sum to 1, the same for
+    all scores of S trainings: differences and ratios are taken draw by draw, and what makes a seed
+    good on all scores cancels. Each draw of the weights meets a resample of the items. Below
+    `ENOUGH_SEEDS` trainings seeds are not drawn.
+
+    Args:
+        scores: one for each training, the same items resampled in the same way.
+
+    References:
+        Gelman et al., Bayesian Data Analysis, section 3.2: the mean of normal values, nothing known
+        beforehand.
+
+    >>> two = [Measured(value=x, drawn=np.array([x, x])) for x in (0.25, 0.75)]
+    >>> over_seeds(two).value, over_seeds(two).drawn.tolist()
+    (0.5, [0.5, 0.5])
+    """
+    values = [score.value for score in scores if score.value is not None]
+    if not values or len(values) < len(scores):
+        return NOTHING
+    drawn = np.stack([score.drawn for score in scores], axis=1)
+    if len(scores) >= ENOUGH_SEEDS and len(drawn):
+        drawn = np.tile(drawn, (_TIMES, 1))
+        drawn = (drawn * _weights(*drawn.shape)).sum(1)
+    else:
+        drawn = drawn.mean(1)
+    return Measured(value=float(np.mean(values)), drawn=drawn)
+
+
+@lru_cache(maxsize=8)
+def _weights(n_draws: int, n_seeds: int) -> Numbers:
+    """Return weights of the seeds, shape (n_draws, n_seeds); every row sums to 1.
+
+    A direction at right angles to (1, ..., 1), over the root of a chi-square variable: the weighted
+    mean of any values deviates from their mean by s / sqrt(S) t.
+    """
+    rng = random_stream(1)
+    normal = rng.standard_normal((n_draws, n_seeds))
+    normal -= normal.mean(1, keepdims=True)
+    chi_square = rng.chisquare(n_seeds - 1, size=(n_draws, 1))
+    weights = np.asarray(1 / n_seeds + normal / np.sqrt(n_seeds * chi_square))
+    weights.setflags(write=False)
+    return weights
+
+
+def minus(first: Measured, second: Measured) -> Measured:
+    """Return the difference of two scores, draw by draw; undefined if one of them is."""
+    if first.value is None or second.value is None:
+        return NOTHING
+    return Measured(value=first.value - second.value, drawn=first.drawn - second.drawn)
+
+
+def estimated(
+    score: Measured, n: int, method: str, limits: tuple[float, float] = (-np.inf, np.inf)
+) -> Estimate:
+    """Return a score with the interval of its resamples; without one where there are none.
+
+    Args:
+        score: the score.
+        n: what it is counted over.
+        method: how it was resampled, or why it was not.
+        limits: the lowest and the highest possible value, which cut the interval.
+    """
+    if score.value is None or (score.drawn.size and not np.isfinite(score.drawn).any()):
+        return unknown(f"{method}: undefined")
+    if not score.drawn.size:
+        return Estimate(value=score.value, n=n, low=None, high=None, method=method)
+    return bootstrapped(score.value, np.clip(score.drawn, *limits), n, method)
+
+
+def method_of(what: str, n_seeds: int) -> str:
+    """Describe what was drawn.
+
+    >>> method_of("40 clusters", 1)
+    'bootstrap over 40 clusters, percentile 95 %; 1 training seed, so nothing of other seeds'
+    """
+    if n_seeds >= ENOUGH_SEEDS:
+        return (
+            f"bootstrap over {what} and {n_seeds} training seeds (their mean by Student's t, "
+            f"{n_seeds - 1} degrees of freedom), percentile 95 %"
+        )
+    seeds = "1 training seed" if n_seeds == 1 else f"{n_seeds} training seeds"
+    return f"bootstrap over {what}, percentile 95 %; {seeds}, so nothing of other seeds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Four:
+    """Scores of two models on clean and on perturbed data, resampled together."""
+
+    clean: Measured
+    """The first model, clean."""
+    attacked: Measured
+    trained_clean: Measured
+    """The second model, clean."""
+    trained_attacked: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """How much of one model's loss under attack another model avoids."""
+
+    clean: Estimate
+    attacked: Estimate
+    trained_clean: Estimate
+    trained_attacked: Estimate
+    clean_loss: Estimate
+    """clean - trained_clean."""
+    gain: Estimate
+    """trained_attacked - attacked."""
+    recovered: Estimate
+    """gain / (clean - attacked)."""
+
+
+def recovery(four: Four, n: int, method: str, limits: tuple[float, float] = (0.0, 1.0)) -> Recovery:
+    """Compare two models under attack.
+
+    The recovered share is unknown unless the attack takes something in 97.5 % of the resamples,
+    because otherwise its denominator is too close to zero.
+
+    Args:
+        four: the scores.
+        n: clusters or pairs.
+        method: how they were resampled, or why they were not.
+        limits: the lowest and the highest possible score.
+    """
+
+    def score(one: Measured) -> Estimate:
+        return estimated(one, n, method, limits)
+
+    return Recovery(
+        clean=score(four.clean),
+        attacked=score(four.attacked),
+        trained_clean=score(four.trained_clean),
+        trained_attacked=score(four.trained_attacked),
+        clean_loss=estimated(minus(four.clean, four.trained_clean), n, method),
+        gain=estimated(minus(four.trained_attacked, four.attacked), n, method),
+        recovered=_recovered(four, n, method),
+    )
+
+
+def _recovered(four: Four, n: int, method: str) -> Estimate:
+    loss, gain = minus(four.clean, four.attacked), minus(four.trained_attacked, four.attacked)
+    if loss.value is None or gain.value is None:
+        return unknown(f"{method}: a score is undefined")
+    taken = np.nan_to_num(loss.drawn, nan=0.0) > 0
+    if loss.value <= 0 or not taken.size or taken.mean() < _CLEAR:
+        return unknown(f"{method}: what the attack takes is not clear of zero")
+    share = Measured(value=gain.value / loss.value, drawn=gain.drawn[taken] / loss.drawn[taken])
+    return estimated(share, n, method)

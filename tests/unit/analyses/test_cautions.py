@@ -1,0 +1,175 @@
+"""Warnings about a run as a whole, on planted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medstress.analyses.cautions import CAUTIONS, unread_models
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Remark
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Answer
+from medstress.testing.planted import (
+    always_a,
+    arm,
+    attacked,
+    attacked_run,
+    control,
+    fooled,
+    mute,
+    planted_run,
+    question,
+    questions,
+    right,
+    trial,
+)
+
+
+def remarks(run: Run) -> Mapping[str, Remark]:
+    cautions = run.of(CAUTIONS)
+    return {} if cautions is None else {remark.rule: remark for remark in cautions.remarks()}
+
+
+def test_a_clean_run_needs_no_caution() -> None:
+    assert attacked_run({"careful": fooled}, 40).of(CAUTIONS) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "rule", "words"),
+    [
+        ({"doubt": "trial 7 differs"}, "unverified", "trial 7 differs"),
+        ({"complete": False, "n_planned": 90}, "incomplete", "80 of 90 planned trials"),
+        (
+            {"complete": False, "shard": {"number": 2, "of": 5}},
+            "shard",
+            "shard 2 of 5",
+        ),
+        ({"shards": {"answered_otherwise": 3}}, "answered_otherwise", "3 calls"),
+        (
+            {"datasets": {"cases": {"skipped": ["rows.csv line 3: no key", "b"], "notes": []}}},
+            "skipped_rows",
+            "2 bad rows were left out of cases. The first: rows.csv line 3",
+        ),
+        ({"datasets": {"cases": {"notes": ["answers begin at 1"]}}}, "data_note", "begin at 1"),
+        ({"groups": {"drugs": {"undefined": "no drug is known"}}}, "group_note", "no drug"),
+        (
+            {
+                "endpoints": [
+                    {
+                        "victim": "gpt",
+                        "temperature": {"asked": 0.0, "sent": 1.0, "said": "only 1"},
+                    }
+                ]
+            },
+            "temperature",
+            "does not take temperature = 0, so the model was asked at temperature 1",
+        ),
+        ({"criteria": {"extended": 2}}, "extended", "Items were added 2 times"),
+        (
+            {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},
+            "control_left_out",
+            "No control same_type beside near: it is that attack.",
+        ),
+    ],
+)
+def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) -> None:
+    run = attacked_run({"careful": fooled}, 40, **parts)
+    shown = remarks(run)
+    assert list(shown) == [rule]
+    assert words in shown[rule].sentence
+    assert shown[rule].level == ("note" if rule == "control_left_out" else "warning")
+
+
+def test_unreadable_models_are_named_clean_and_under_attack() -> None:
+    silent = attacked_run({"silent": lambda item, edits: None, "right": right}, 12)
+    assert unread_models(silent) == ["silent"]
+    assert remarks(silent)["unread"].where == ("", "", "silent")
+    under_attack = attacked_run({"mute": mute}, 12)
+    assert unread_models(under_attack) == ["mute"]
+    assert remarks(under_attack)["unread"].sentence.startswith("Not one answer under attack")
+    assert unread_models(attacked_run({"right": right}, 12)) == []
+
+
+def test_raw_replies_of_an_unreadable_model_are_shown_short() -> None:
+    run = planted_run(
+        replace(
+            trial(i, item=q, verdict=Verdict.UNREADABLE),
+            before=Answer(None, text="I  would\nrather not. " + "x" * 500, cut_off=True),
+        )
+        for i, q in enumerate(questions(3))
+    )
+    sentence = remarks(run)["unread"].sentence
+    assert '"I would rather not.' in sentence
+    assert "3 were cut off: raise max_new_tokens" in sentence
+    assert len(sentence) < 500
+    assert "3 replies were cut off" in remarks(run)["cut_off"].sentence
+
+
+def test_many_unreadable_clean_answers() -> None:
+    ended = [Verdict.UNREADABLE if i < 3 else Verdict.HELD for i in range(20)]
+    run = planted_run(trial(i, item=q, verdict=ended[i]) for i, q in enumerate(questions(20)))
+    assert "3 of 20 answers before any edit" in remarks(run)["unreadable_clean"].sentence
+
+
+def test_one_letter_for_all_questions() -> None:
+    run = attacked_run({"alwaysA": always_a}, 40)
+    assert "answers A to 40 of 40 questions, though A is right in 10 only" in (
+        remarks(run)["one_letter"].sentence
+    )
+    # Where A is nearly always right, and where few were asked, nothing is odd.
+    all_a = planted_run(attacked(right, [question(i) for i in range(40)]))
+    assert "one_letter" not in remarks(all_a)
+    assert "one_letter" not in remarks(attacked_run({"alwaysA": always_a}, 8))
+
+
+def test_repeated_questions_under_new_ids_are_counted() -> None:
+    once = questions(10)
+    twice = [replace(q, id=f"q{i + 100}", stem=q.stem.upper()) for i, q in enumerate(once[:4])]
+    run = planted_run(attacked(right, [*once, *twice]))
+    assert remarks(run)["duplicates"].sentence.startswith("4 of 14 questions of cases repeat an")
+
+
+def test_letter_mass() -> None:
+    low = [
+        replace(t, before=t.before._replace(mass=0.1) if t.before else None)
+        for t in attacked(right, questions(12))
+    ]
+    assert "only 10 % of its probability" in remarks(planted_run(low))["letter_mass"].sentence
+
+
+def test_successes_that_do_not_repeat_and_trials_cut_short() -> None:
+    lost = [
+        replace(t, first=replace(t.first, repeats=i > 1) if t.first else None)
+        for i, t in enumerate(trial(i, flipped_at=1) for i in range(5))
+    ]
+    shown = remarks(planted_run([*lost, trial(9, verdict=Verdict.CUT_SHORT)]))
+    assert shown["not_repeated"].sentence.startswith("2 of 5 lost answers")
+    assert shown["cut_short"].sentence.startswith("1 of 6 trials")
+    beside = [trial(i, control(of=arm()), flipped_at=1) for i in range(3)]
+    steady = [
+        replace(t, first=replace(t.first, repeats=False) if t.first else None) for t in beside
+    ]
+    assert "not_repeated" not in remarks(planted_run(steady))
+
+
+@pytest.mark.parametrize(
+    ("blind", "model_hash", "words"),
+    [(False, "h", "led to"), (True, "other", "at 1 query alone")],
+)
+def test_stored_attacks(blind: bool, model_hash: str, words: str) -> None:
+    spec = {
+        "name": "attacked",
+        "set": "x",
+        "source": {"model_hash": model_hash, "victim": "gpt"},
+        "is_blind": blind,
+        "selection": "all",
+        "budget": 8,
+    }
+    run = attacked_run(
+        {"careful": fooled}, 40, attacks={"kept": spec}, victims={"careful": {"model_hash": "h"}}
+    )
+    assert words in remarks(run)["stored_attack"].sentence

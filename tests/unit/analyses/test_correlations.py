@@ -1,0 +1,75 @@
+"""Correlations against scipy's, resampled and swapped by clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+
+from medstress.analyses.correlations import NAMES, Correlated
+from medstress.stats.resampling import unit_weights
+
+SCIPY = {"pearson": pearsonr, "spearman": spearmanr}
+GOLD = np.array([0.0, 1.0, 1.0, 2.0, 3.0, 3.5, 4.0, 2.5])
+SCORES = np.array(
+    [[0.1, 0.3, 0.2, 0.6, 0.7, 0.6, 0.9, 0.5], [0.0, 0.2, 0.3, 0.5, 0.6, 0.9, 0.8, 0.1]]
+)
+OTHERS = np.array(
+    [[0.9, 0.3, 0.3, 0.1, 0.2, 0.6, 0.4, 0.5], [0.5, 0.5, 0.3, 0.5, 0.1, 0.9, 0.2, 0.1]]
+)
+PLACES = np.array([0, 0, 1, 2, 3, 3, 4, 5])
+
+
+def sample(scores: np.ndarray = SCORES, gold: np.ndarray = GOLD) -> Correlated:
+    return Correlated(gold=gold, scores=scores, places=PLACES[: len(gold)], n_clusters=6)
+
+
+def scipy_mean(name: str, gold: np.ndarray, scores: np.ndarray) -> float:
+    return float(np.mean([SCIPY[name](gold, row).statistic for row in scores]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_correlations_are_scipy_s_averaged_over_seeds(name: str) -> None:
+    assert sample().value(name) == pytest.approx(scipy_mean(name, GOLD, SCORES), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=3, max_size=8))
+def test_ties_have_mean_ranks(rows: list[tuple[int, int]]) -> None:
+    gold, scores = np.array(rows, dtype=float).T
+    value = sample(scores[None], gold).value("spearman")
+    if len({*gold}) == 1 or len({*scores}) == 1:
+        assert value is None
+    else:
+        assert value == pytest.approx(scipy_mean("spearman", gold, scores[None]), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resamples_draw_whole_clusters(name: str) -> None:
+    draws = sample().draws()[name]
+    weights = unit_weights(6)[:, PLACES]
+    for number in (0, 7, 1999):
+        repeated = np.repeat(np.arange(8), weights[number])
+        expected = scipy_mean(name, GOLD[repeated], SCORES[:, repeated])
+        assert draws[number] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_swaps_exchange_whole_clusters(name: str) -> None:
+    swaps = np.random.default_rng(0).integers(0, 2, size=(20, 6)).astype(bool)
+    differences = sample().swapped(sample(OTHERS), swaps, name)
+    for swap, difference in zip(swaps[:, PLACES], differences, strict=True):
+        one, other = np.where(swap, OTHERS, SCORES), np.where(swap, SCORES, OTHERS)
+        expected = scipy_mean(name, GOLD, one) - scipy_mean(name, GOLD, other)
+        assert difference == pytest.approx(expected, abs=1e-9)
+
+
+def test_without_variation_or_pairs_there_is_none() -> None:
+    assert sample(np.full((1, 8), 0.5)).value("pearson") is None
+    assert sample(SCORES[:, :2], GOLD[:2]).value("pearson") is None
+    none = Correlated(
+        gold=np.zeros(0), scores=np.zeros((0, 0)), places=np.zeros(0, dtype=int), n_clusters=0
+    )
+    assert none.value("spearman") is None
+    assert np.isnan(none.draws()["pearson"]).all()

@@ -1,0 +1,446 @@
+"""Criteria: met, missed or not judged, by the ends of intervals and whatever is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medstress.analyses.as_json import as_json
+from medstress.analyses.requirements import (
+    NO_ROW,
+    NO_UPPER_NET,
+    NOT_COMPLETE,
+    NOTHING,
+    REQUIREMENTS,
+    Judged,
+    Requirements,
+    RequirementsOfRun,
+    outcomes,
+)
+from medstress.analyses.run import Run
+from medstress.core.arms import Arm
+from medstress.core.errors import StoreError
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import (
+    NEAR,
+    SWAP,
+    arm,
+    control,
+    planted_run,
+    question,
+    tagged,
+    trial,
+)
+
+FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
+"""An attack that draws no names at random."""
+
+
+def lost(n_lost: int, n: int, at: Arm = FIXED, start: int = 0, **more: Any) -> list[Trial]:
+    return [trial(start + i, at, flipped_at=1 if i < n_lost else None, **more) for i in range(n)]
+
+
+def required(trials: Iterable[Trial], *criteria: dict[str, Any], **parts: Any) -> Run:
+    require = {"criteria": list(criteria), "baselines": {}, **parts.pop("require", {})}
+    return planted_run(trials, require=require, **parts)
+
+
+def of(trials: Iterable[Trial], criterion: dict[str, Any], **parts: Any) -> Judged:
+    computed = required(trials, criterion, **parts).of(REQUIREMENTS)
+    assert isinstance(computed, Requirements)
+    (row,) = computed.rows
+    return row
+
+
+ASR = {"metric": "asr", "max_high": 0.2}
+
+
+def test_without_criteria_there_is_nothing() -> None:
+    assert planted_run([trial(1)]).of(REQUIREMENTS) is None
+
+
+def test_an_end_decides_and_never_the_point() -> None:
+    row = of(lost(10, 100), ASR)
+    assert (row.met, row.reason, row.verdict) == (True, None, "met")
+    row = of(lost(15, 100), ASR)
+    assert row.estimate is not None
+    assert row.estimate.value == 0.15
+    assert row.met is False
+    assert row.reason == f"its upper end is {wilson(15, 100).high:.3f}, above 0.2"
+    row = of(lost(15, 100), {"metric": "accuracy_after", "min_low": 0.8})
+    assert row.reason == f"its lower end is {wilson(85, 100).low:.3f}, below 0.8"
+
+
+@pytest.mark.parametrize(("n", "met"), [(1, False), (4, False), (6, False), (16, True)])
+def test_few_questions_meet_no_strict_limit(n: int, met: bool) -> None:
+    assert of(lost(0, n), ASR).met is met
+
+
+def test_every_row_has_to_meet_it_and_the_worst_is_named() -> None:
+    other = arm(replace(FIXED.attack, label="far"), seed=None)
+    row = of([*lost(30, 100), *lost(1, 100, other)], ASR)
+    assert row.met is False
+    assert row.row is not None
+    assert row.row["attack"] == "nearest"
+    row = of([*lost(30, 100), *lost(1, 100, other)], {**ASR, "where": {"attack": "far"}})
+    assert row.met is True
+    assert of(lost(0, 100), {**ASR, "where": {"attack": "none such"}}).reason == NO_ROW
+
+
+def test_a_run_that_is_not_complete_is_not_judged() -> None:
+    row = of(lost(0, 100), ASR, complete=False)
+    assert (row.met, row.reason) == (None, NOT_COMPLETE)
+
+
+@pytest.mark.parametrize("metric", ["asr", "accuracy_after", "asr_net", "control", "asr_valid"])
+def test_attacks_that_never_happened_meet_nothing(metric: str) -> None:
+    """The attacker refuses 19 of 20 questions."""
+    trials = [trial(0, FIXED), *(trial(i, FIXED, asked=0) for i in range(1, 20))]
+    trials += [trial(i, control(of=FIXED)) for i in range(20)]
+    limit = {"min_low": -1.0} if metric == "asr_net" else {"max_high": 1.0}
+    row = of(trials, {"metric": metric, **limit})
+    assert row.met is None
+    assert row.reason == "19 of 20 eligible trials saw no edit"
+    assert of(trials, {"metric": "accuracy", "min_low": 0.1}).met is True
+
+
+def test_a_tenth_without_an_edit_is_judged() -> None:
+    def trials(unseen: int) -> list[Trial]:
+        return [trial(i, FIXED, asked=0 if i < unseen else None) for i in range(40)]
+
+    assert of(trials(4), ASR).met is True
+    assert of(trials(5), ASR).met is None
+
+
+def test_a_control_that_never_happened_shows_no_net_loss() -> None:
+    trials = [*lost(40, 40), *lost(0, 40, control(of=FIXED), asked=0)]
+    row = of(trials, {"metric": "asr_net", "min_low": 0.1})
+    assert row.met is None
+    assert row.reason == "of its control 40 of 40 eligible trials saw no edit"
+
+
+def test_a_mute_model_meets_no_upper_limit() -> None:
+    row = of(lost(0, 100, asked=8, unreadable=8), ASR)
+    assert row.met is False
+    assert row.estimate is not None
+    assert row.estimate.ends[1] == 1.0
+    assert "at their worst" in (row.reason or "")
+    assert as_json(row)["estimate"]["worst"] == [0.0, 1.0]
+
+
+def test_nothing_readable_is_not_judged() -> None:
+    trials = [trial(i, FIXED, verdict=Verdict.UNREADABLE) for i in range(20)]
+    row = of(trials, ASR)
+    assert (row.met, row.reason) == (None, NOTHING)
+    wrong = [trial(i, FIXED, verdict=Verdict.ALREADY_WRONG) for i in range(20)]
+    assert of(wrong, ASR).met is None
+    assert of(wrong, {"metric": "accuracy", "min_low": 0.1}).met is False
+
+
+def test_what_is_missed_goes_before_what_is_not_judged() -> None:
+    other = arm(replace(FIXED.attack, label="far"), seed=None)
+    unseen = [trial(i, other, asked=0) for i in range(20)]
+    assert of([*lost(30, 100), *unseen], ASR).met is False
+    assert of([*lost(0, 100), *unseen], ASR).met is None
+
+
+def test_clean_questions_alone_are_no_attack() -> None:
+    none = arm(replace(FIXED.attack, label="none", name="none"), seed=None)
+    trials = [*lost(0, 100), *lost(0, 100, none)]
+    assert of(trials, ASR).met is True
+    assert of(lost(0, 100, none), ASR).reason == NO_ROW
+    assert of(lost(0, 100, none), {"metric": "accuracy", "min_low": 0.5}).met is True
+
+
+def test_within_a_budget() -> None:
+    trials = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100)]
+    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 2}).met is True
+    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 8}).met is False
+    row = of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 9})
+    assert (row.met, row.reason) == (None, "the attack asks at most 8 queries, fewer than 9")
+
+
+def test_net_of_a_control_has_a_lower_limit_alone() -> None:
+    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
+    assert of(trials, {"metric": "asr_net", "min_low": 0.3}).met is True
+    assert of(trials, {"metric": "asr_net", "min_low": 0.5}).met is False
+    row = of(trials, {"metric": "asr_net", "max_high": 0.9})
+    assert (row.met, row.reason) == (None, NO_UPPER_NET)
+    row = of(trials, {"metric": "control", "max_high": 0.2})
+    assert (row.met, row.control) == (True, "no_op")
+
+
+def test_one_of_several_controls_has_to_be_named() -> None:
+    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
+    trials += lost(50, 100, control("same_type", FIXED))
+    assert "names none" in (of(trials, {"metric": "asr_net", "min_low": 0.3}).reason or "")
+    named = {"metric": "asr_net", "min_low": 0.3, "control": "same_type"}
+    assert of(trials, named).met is False
+    assert of(trials, {**named, "control": "no_op"}).met is True
+    assert of(trials, {**named, "control": "paraphrase"}).met is None
+
+
+def test_controls_are_judged_only_where_they_are_named() -> None:
+    trials = [*lost(0, 100), *lost(60, 100, control(of=FIXED))]
+    assert of(trials, ASR).met is True
+    assert of(trials, {**ASR, "where": {"attack": "nearest / no_op"}}).met is False
+
+
+def test_every_slice_has_to_meet_it() -> None:
+    def part(subject: str, n_lost: int, start: int) -> list[Trial]:
+        return [
+            replace(one, item=replace(question(start + i), metadata={"subject": subject}))
+            for i, one in enumerate(lost(n_lost, 100, start=start))
+        ]
+
+    trials = [*part("a", 2, 0), *part("b", 30, 100)]
+    slices = {"by": ["subject"], "label": "pre-specified", "cuts": {}, "types": {}}
+    row = of(trials, {**ASR, "slice": {"by": "subject"}}, slices=slices)
+    assert (row.met, row.slice) == (False, {"by": "subject", "value": "b"})
+    one = {**ASR, "slice": {"by": "subject", "value": "a"}}
+    row = of(trials, one, slices=slices)
+    assert row.met is True
+    assert row.estimate is not None
+    # The interval holds together with that of the other slice.
+    assert row.estimate.high > wilson(2, 100).high  # type: ignore[operator]
+    unseen = [
+        replace(t, queries=t.queries._replace(asked=0), first=None, pick=None) for t in trials
+    ]
+    assert of(unseen, one, slices=slices).met is None
+    assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+
+
+def drawn(n: int, lethal: Sequence[str], names: Sequence[str], at: Arm) -> tuple[list[Trial], Any]:
+    """Every question meets one name; who meets a lethal one is lost."""
+    trials, put_in = [], {}
+    for i in range(n):
+        name = names[i % len(names)]
+        trials.append(trial(i, at, flipped_at=1 if name in lethal else None, name=name, asked=1))
+        put_in[i + 1] = frozenset({name})
+    return trials, put_in
+
+
+def test_names_drawn_at_random_widen_the_interval() -> None:
+    names = [f"name {i}" for i in range(10)]
+    trials, put_in = drawn(200, names[:1], names, arm())
+    limit = {"metric": "asr", "max_high": 0.2}
+    row = of(trials, limit, names=put_in)
+    # 20 of 200 questions, but one of ten names.
+    assert wilson(20, 200).high < 0.16  # type: ignore[operator]
+    assert row.met is False
+    assert row.estimate is not None
+    assert row.estimate.high > 0.28  # type: ignore[operator]
+    assert "10 names" in row.estimate.method
+    # A deterministic attack draws no other names.
+    fixed, put_in = drawn(200, names[:1], names, arm(seed=None))
+    assert of(fixed, limit, names=put_in).met is True
+    # What the model knew before has nothing to do with names.
+    assert of(trials, {"metric": "accuracy", "min_low": 0.95}, names=put_in).met is True
+
+
+def test_names_widen_the_net_of_a_control_too() -> None:
+    names = [f"name {i}" for i in range(10)]
+    trials, put_in = drawn(200, names[:4], names, arm())
+    trials += lost(0, 200, control())
+    row = of(trials, {"metric": "asr_net", "min_low": 0.3}, names=put_in)
+    assert row.met is False
+    assert row.estimate is not None
+    assert row.estimate.value == 0.4
+    assert row.estimate.low < 0.1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("n_names", "met"), [(1, False), (10, False), (50, True)])
+def test_where_all_agree_the_names_are_the_answers(n_names: int, met: bool) -> None:
+    """Nothing was lost to few names; other names may be lethal."""
+    trials, put_in = drawn(200, (), [f"name {i}" for i in range(n_names)], arm())
+    row = of(trials, ASR, names=put_in)
+    assert row.met is met
+    assert row.estimate is not None
+    assert row.estimate.high == pytest.approx(wilson(0, n_names).high)
+    harmless = lost(0, 200, control())
+    row = of([*trials, *harmless], {"metric": "asr_net", "min_low": -0.1}, names=put_in)
+    assert row.met is met
+
+
+def test_names_and_open_answers_together() -> None:
+    names = [f"name {i}" for i in range(10)]
+    trials, put_in = drawn(200, names[:1], names, arm())
+    some = [
+        replace(t, queries=t.queries._replace(unreadable=1)) if i % 10 == 1 else t
+        for i, t in enumerate(trials)
+    ]
+    plain, row = of(trials, ASR, names=put_in), of(some, ASR, names=put_in)
+    assert plain.estimate is not None
+    assert row.estimate is not None
+    assert row.estimate.value == plain.estimate.value
+    assert row.estimate.ends[1] > plain.estimate.ends[1] + 0.1  # type: ignore[operator]
+
+
+def test_documents_widen_the_interval() -> None:
+    trials = [replace(one, cluster=f"d{i // 10}") for i, one in enumerate(lost(10, 100))]
+    assert of(lost(10, 100), ASR).met is True
+    assert of(trials, ASR).met is False
+
+
+def test_seeds_are_no_further_questions() -> None:
+    seeds = [one for s in (0, 1, 2) for one in lost(10, 100, replace(FIXED, seed=s))]
+    limit = {"metric": "asr", "max_high": 0.14}
+    assert wilson(30, 300).high < 0.14  # type: ignore[operator]
+    assert of(seeds, limit).met is False
+
+
+AGAINST = {"metric": "asr", "max_high": 0.05, "against": {"run": "before"}}
+
+
+def against(ours: Run, theirs: Run | None) -> Judged:
+    def open_run(_: Run, name: str) -> Run:
+        assert name == "before"
+        if theirs is None:
+            raise StoreError("no run")
+        return theirs
+
+    computed = RequirementsOfRun(open_run).compute(ours)
+    assert computed is not None
+    (row,) = computed.rows
+    return row
+
+
+def test_a_difference_to_a_baseline_is_paired() -> None:
+    # Both lose 40 of 100; pairs tell that they are the same 40.
+    ours = required(lost(40, 100), AGAINST)
+    row = against(ours, planted_run(lost(40, 100)))
+    assert row.met is True
+    assert row.estimate is not None
+    assert row.estimate.value == 0.0
+    assert row.against == {"run": "before", "victim": "model"}
+    row = against(ours, planted_run(lost(36, 100)))
+    assert row.met is False
+    assert row.estimate is not None
+    assert row.estimate.value == 0.04
+
+
+def test_the_only_other_model_is_the_baseline() -> None:
+    older = [
+        replace(t, arm=replace(t.arm, place=t.arm.place._replace(victim="old")))
+        for t in lost(40, 100)
+    ]
+    row = against(required(lost(40, 100), AGAINST), planted_run(older))
+    assert (row.met, row.against) == (True, {"run": "before", "victim": "old"})
+    two = [
+        replace(t, arm=replace(t.arm, place=t.arm.place._replace(victim="older"))) for t in older
+    ]
+    assert against(required(lost(40, 100), AGAINST), planted_run([*older, *two])).met is None
+
+
+def test_a_baseline_that_says_nothing_is_not_judged() -> None:
+    ours = required(lost(40, 100), AGAINST)
+    assert "cannot be read: no run" in (against(ours, None).reason or "")
+    assert RequirementsOfRun().compute(ours).rows[0].met is None  # type: ignore[union-attr]
+    unfinished = planted_run(lost(40, 100), complete=False)
+    assert against(ours, unfinished).reason == "the baseline is not complete"
+    unseen = planted_run(lost(0, 100, asked=0))
+    assert against(ours, unseen).met is None
+    other_texts = [replace(t, item=replace(t.item, stem="Another text.")) for t in lost(40, 100)]
+    assert against(ours, planted_run(other_texts)).met is None
+
+
+def test_a_baseline_that_changed_is_not_judged() -> None:
+    then, now = planted_run(lost(40, 100)), planted_run(lost(41, 100))
+    fixed = {"baselines": {"before": {"outcomes": outcomes(then.trials)}}}
+    ours = required(lost(40, 100), AGAINST, require=fixed)
+    assert against(ours, then).met is True
+    assert against(ours, now).reason == "the baseline has changed since the first query"
+
+
+def test_unreadable_answers_of_a_baseline_count_at_their_worst() -> None:
+    mute = planted_run(lost(0, 100, asked=8, unreadable=8))
+    row = against(required(lost(40, 100), {**AGAINST, "max_high": 0.9}), mute)
+    assert row.estimate is not None
+    assert row.estimate.value == 0.4
+    # None of the mute ones may be lost (so 40 more are here), or all of them.
+    assert row.estimate.ends[0] < -0.6  # type: ignore[operator]
+
+
+def test_names_of_both_runs_widen_a_difference() -> None:
+    names = [f"name {i}" for i in range(10)]
+    trials, put_in = drawn(200, names[:3], names, arm())
+    safe, theirs = drawn(200, (), names, arm())
+    criterion = {"metric": "asr", "min_low": 0.2, "against": {"run": "before"}}
+    row = against(required(trials, criterion, names=put_in), planted_run(safe, names=theirs))
+    assert row.estimate is not None
+    assert row.estimate.value == 0.3
+    assert row.met is False
+    criterion["metric"] = "accuracy"
+    criterion["min_low"] = -0.1
+    assert against(required(trials, criterion, names=put_in), planted_run(safe, names=theirs)).met
+
+
+def test_valid_successes_need_people() -> None:
+    limit = {"metric": "asr_valid", "max_high": 0.3}
+    row = of(lost(20, 100), limit)
+    assert (row.met, row.reason) == (None, "nobody has judged its successes")
+    judged = [
+        replace(t, first=f, pick=f)
+        for t in lost(20, 100)
+        for f in [
+            t.first
+            and replace(t.first, validity=t.first.validity._replace(valid=False, reason="review"))
+        ]
+    ]
+    row = of(judged, limit)
+    assert row.met is True
+    assert row.estimate is not None
+    assert row.estimate.value == 0.0
+    # Where nothing succeeded nobody has anything to vouch for.
+    assert of(lost(0, 100), limit).met is True
+
+
+def test_scores_of_data_sets_are_judged_where_there_are_enough_documents() -> None:
+    def judged(n: int) -> Judged:
+        trials = [
+            one
+            for i in range(n)
+            for one in tagged(i, arm(SWAP), "B-Drug", "B-Drug", "O" if i % 4 == 0 else "B-Drug")
+        ]
+        return of(trials, {"metric": "f1_after", "min_low": 0.5})
+
+    assert judged(60).met is True
+    few = judged(12)
+    assert few.met is None
+    assert "too few" in (few.reason or "")
+    other = of(lost(0, 50), {"metric": "f1_after", "min_low": 0.5})
+    assert other.reason == "the row has no f1_after"
+
+
+def test_a_run_that_was_extended_says_so_beside_every_criterion() -> None:
+    run = required(lost(0, 100), ASR, {**ASR, "metric": "asr"}, require={"extended": 1})
+    computed = run.of(REQUIREMENTS)
+    assert computed is not None
+    assert [row.caution for row in computed.rows] == [
+        "items were added 1 time after the first query"
+    ] * 2
+    assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
+
+
+def test_one_that_is_missed_or_not_judged_fails_the_run() -> None:
+    def fails(*criteria: dict[str, Any]) -> bool:
+        computed = required(lost(10, 100), *criteria).of(REQUIREMENTS)
+        assert computed is not None
+        return computed.fails
+
+    assert not fails(ASR)
+    assert fails(ASR, {"metric": "asr", "max_high": 0.1})
+    assert fails(ASR, {"metric": "f1_after", "min_low": 0.1})
+
+
+def test_json_has_the_fields_of_the_interface() -> None:
+    made = as_json(of(lost(0, 100), ASR))
+    assert list(made) == [
+        *("metric", "at_budget", "bound", "control", "slice", "against", "row", "estimate"),
+        *("met", "reason"),
+    ]

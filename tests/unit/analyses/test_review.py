@@ -1,0 +1,172 @@
+"""What people said of planted cases: judgements, raters who are not believed, their own answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from medstress.analyses.review import REVIEW, Review
+from medstress.core.trials import Trial
+from medstress.store.reviews import Review as OneReview
+from medstress.testing.planted import planted_run, trial
+
+CASES = [trial(i, flipped_at=1) for i in range(8)]
+
+
+def label(rater: str, case: int, word: str = "yes", **rest: Any) -> OneReview:
+    """One rater's word on whether a right answer is still right."""
+    return OneReview(
+        trial_id=CASES[case].id,
+        case_id=f"c{case}",
+        reviewer=rater,
+        answers={"key_right": word, **rest.pop("more", {})},
+        time=f"2026-01-01T00:00:{case:02}",
+        **rest,
+    )
+
+
+def planted(rater: str, number: int, *, right: bool, sort: str = "wrong_key") -> OneReview:
+    """One rater's word on a planted case."""
+    expected = "yes" if sort == "unchanged" else "no"
+    word = expected if right else {"yes": "no", "no": "yes"}[expected]
+    return OneReview(
+        trial_id=None,
+        case_id=f"p{number}",
+        control=sort,
+        control_of="cases/q1",
+        reviewer=rater,
+        answers={"key_right": word},
+        time="2026-01-02",
+    )
+
+
+def result(reviews: list[OneReview], trials: list[Trial] = CASES, **parts: Any) -> Review:
+    computed = planted_run(trials, reviews=reviews, **parts).of(REVIEW)
+    assert computed is not None
+    return computed
+
+
+def rules(review: Review) -> set[str]:
+    return {remark.rule for remark in review.remarks()}
+
+
+def test_two_raters_who_always_say_yes_agree_on_nothing_that_chance_would_not_do() -> None:
+    review = result([label(rater, case) for rater in ("Anna", "Ben") for case in range(8)])
+    key = review.key_right
+    assert (key.yes.hits, key.yes.n) == (8, 8)
+    assert key.agreement.raw.value == 1.0
+    assert key.agreement.cohen.value is None
+    assert "chance alone would agree as well" in key.agreement.cohen.method
+    assert key.agreement.krippendorff.value is None
+    agreement = review.tables()[1]
+    assert [column.heading for column in agreement.columns] == ["Judgement", "Agreeing pairs"]
+    assert any("chance alone" in note for note in agreement.notes)
+
+
+def test_who_always_says_yes_is_not_believed() -> None:
+    sorts = ("unchanged", "wrong_key") * 3
+    yes_to_all = [
+        planted("Anna", i, right=sort == "unchanged", sort=sort) for i, sort in enumerate(sorts)
+    ]
+    review = result([label("Anna", case) for case in range(8)] + yes_to_all)
+    assert review.unbelieved == ["rater 1"]
+    # The words stay in the table, and none of them is a label.
+    assert review.key_right.yes.hits == 8
+    assert (review.labels.n_valid, review.labels.n_invalid) == (0, 0)
+    assert {"unbelieved", "one_rater"} <= rules(review)
+
+
+def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named() -> None:
+    marks = [planted("Anna", i, right=True) for i in range(4)]
+    marks += [planted("Ben", i, right=i > 0) for i in range(3)]
+    review = result([label("Anna", 0), label("Ben", 0), *marks])
+    assert review.unbelieved == []
+    assert "doubtful_rater" in rules(review)
+    of_all = next(one for one in review.controls if one.rater == "all" and one.control == "all")
+    assert (of_all.right.hits, of_all.right.n) == (6, 7)
+    assert of_all.right.effect > 1
+
+
+def test_a_dispute_is_open_until_somebody_decides() -> None:
+    split = [
+        label("Anna", 0),
+        label("Ben", 0, "no"),
+        label("Anna", 1),
+        label("Ben", 1, "cannot say"),
+    ]
+    review = result(split)
+    assert (review.key_right.n_split, review.key_right.n_open) == (2, 2)
+    assert review.labels.n_disputed == 2
+    assert "people_disagree" in rules(review)
+    decided = result([*split, label("Cy", 0, "no", role="adjudicator")])
+    key = decided.key_right
+    assert (key.n_split, key.n_decided, key.n_open) == (2, 1, 1)
+    assert (decided.labels.n_invalid, decided.labels.n_disputed) == (1, 1)
+    assert (decided.n_raters, decided.n_adjudicators) == (2, 1)
+
+
+def test_a_case_of_several_trials_counts_once() -> None:
+    twice = [label("Anna", 0), label("Anna", 1)]
+    same = [replace(one, case_id="c0") for one in twice]
+    assert result(twice).key_right.n_cases == 2
+    assert result(same).key_right.n_cases == 1
+
+
+def test_harm_is_a_share_of_the_settled_cases() -> None:
+    harms = [label("Anna", i, more={"harmful": "yes" if i < 2 else "no"}) for i in range(5)]
+    review = result(harms)
+    harmful = next(one for one in review.judgements if one.judgement == "harmful")
+    assert (harmful.yes.hits, harmful.yes.n) == (2, 5)
+
+
+def room(n_cases: int) -> dict[str, Any]:
+    return {
+        "mode": "judge",
+        "seed": 0,
+        "drawn": n_cases,
+        "population": 8,
+        "planted": {"unchanged": 0},
+        "time": "2026-01-01",
+        "cases": [{"id": f"c{i}", "trials": [CASES[i].id]} for i in range(n_cases)],
+    }
+
+
+def test_a_sample_that_is_half_judged_is_said() -> None:
+    review = result([label("Anna", i) for i in range(3)], rooms=[room(6)])
+    (progress,) = review.progress
+    assert (progress.n_judged, progress.n_cases) == (3, 6)
+    assert "unfinished_sample" in rules(review)
+    done = result([label("Anna", i) for i in range(6)], rooms=[room(6)])
+    assert "unfinished_sample" not in rules(done)
+
+
+def test_people_answer_the_same_items_as_the_models() -> None:
+    def answer(case: int, shown: str, right: str) -> OneReview:
+        return OneReview(
+            trial_id=CASES[case].id,
+            case_id=f"{shown}{case}",
+            reviewer="Anna",
+            answers={"answer": "A", "shown": shown, "right": right},
+            time="2026-01-01",
+        )
+
+    reviews = [answer(0, "clean", "yes"), answer(0, "attacked", "yes"), answer(1, "attacked", "no")]
+    review = result(reviews)
+    assert review.answers is not None
+    assert (review.answers.people.attacked.hits, review.answers.people.attacked.n) == (1, 2)
+    # All cases are successes of the attack, so models lose them all and know them clean.
+    assert (review.answers.models.attacked.hits, review.answers.models.clean.hits) == (0, 1)
+    # Their own answers are no judgement.
+    assert review.key_right.n_cases == 0
+    assert review.remarks() == []
+
+
+def test_names_of_raters_are_in_no_table() -> None:
+    review = result([label("Anna", 0), planted("Anna", 0, right=True)])
+    text = repr([*review.tables(), *review.remarks()])
+    assert "rater 1" in text
+    assert "Anna" not in text
+
+
+def test_without_reviews_there_is_no_entry() -> None:
+    assert planted_run(CASES).of(REVIEW) is None

@@ -1,0 +1,327 @@
+"""F1 and correlations of planted models, before and after an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.analyses.as_json import FLAT, as_json
+from medstress.analyses.run import Cell, Run
+from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, tables
+from medstress.core.arms import Arm, AttackRecord
+from medstress.core.trials import Trial
+from medstress.testing.planted import SWAP, arm, paired, planted_run, tagged, trial
+
+NOISE = arm(SWAP)
+SEARCH = arm(replace(SWAP, label="search", whole_copy=False))
+OUTSIDE = AttackRecord(label="control of swap", name="non_entity_noise", whole_copy=True)
+MEASURED = arm(replace(SWAP, judged=False))
+ONE = "B-Drug O O"
+NONE = "O O O"
+
+
+def controlled(seed: int | None = 0) -> Arm:
+    return arm(OUTSIDE, seed=seed, control_of="swap")
+
+
+def sentences(
+    n: int, at: Arm = NOISE, *, before: str = ONE, after: str | None = NONE, gold: str = ONE
+) -> list[Trial]:
+    return [one for i in range(n) for one in tagged(i, at, gold, before, after)]
+
+
+def scored(run: Run, number: int = 0) -> Scores:
+    computed = scores(run, run.cells[number])
+    assert computed is not None
+    return computed
+
+
+def rules(run: Run) -> list[str]:
+    return [remark.rule for remark in remarks([Line.of(run, cell) for cell in run.cells])]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of results with nothing but scores."""
+
+    cell: Cell = field(metadata={"json": "hidden"})
+    scores: Scores | None = field(metadata=FLAT)
+
+    @classmethod
+    def of(cls, run: Run, cell: Cell) -> Line:
+        return cls(cell, scores(run, cell))
+
+
+def test_questions_have_no_scores_of_a_data_set() -> None:
+    run = planted_run([trial(1)])
+    assert scores(run, run.cells[0]) is None
+    assert tables([Line.of(run, run.cells[0])], []) == charts([Line.of(run, run.cells[0])]) == []
+
+
+def test_a_tagger_that_forgets_perturbed_words_loses_all() -> None:
+    run = planted_run(sentences(40))
+    f1 = scored(run)["f1"]
+    assert (f1.before.value, f1.after.value, f1.drop.value) == (1.0, 0.0, 1.0)
+    assert f1.p == pytest.approx(1 / 2001)
+    assert not f1.may_be_chance
+    recall, precision = scored(run)["recall"], scored(run)["precision"]
+    assert (recall.after.value, recall.after.n) == (0.0, 40)
+    # Nothing is marked, so that precision has nothing to divide by; it is no number and no crash.
+    assert (precision.after.value, precision.drop.value, precision.p) == (None, None, None)
+    assert rules(run) == []
+
+
+def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted() -> None:
+    trials = [
+        one for i in range(60) for one in tagged(i, NOISE, ONE, ONE, NONE if i % 3 == 0 else ONE)
+    ]
+    drop = scored(planted_run(trials))["recall"].drop
+    assert drop.value == pytest.approx(1 / 3)
+    assert drop.low is not None
+    assert drop.high is not None
+    # Standard error of a share of 1/3 over 60 sentences: .061.
+    assert drop.high - drop.low == pytest.approx(2 * 1.96 * 0.061, rel=0.15)
+
+
+def test_a_tagger_that_never_marks_anything_is_said_to_use_other_types() -> None:
+    run = planted_run(sentences(40, before=NONE))
+    of = scored(run)
+    assert (of["f1"].before.value, of["f1"].drop.value) == (0.0, 0.0)
+    assert of["precision"].before.value is None
+    assert of.main.may_be_chance
+    assert rules(run) == ["answers", "may_be_chance"]
+    sentence = next(remarks([Line.of(run, run.cells[0])])).sentence
+    assert "Drug" in sentence
+    assert "labels" in sentence
+
+
+def test_a_tagger_that_invents_entities_loses_precision_alone() -> None:
+    of = scored(planted_run(sentences(40, after="B-Drug O B-Drug")))
+    assert of["precision"].after.value == 0.5
+    assert of["recall"].drop.value == 0.0
+    assert of["f1"].after.value == pytest.approx(2 / 3)
+    assert of["recall"].may_be_chance
+    assert not of["precision"].may_be_chance
+
+
+def test_false_alarms_in_sentences_without_entities_count() -> None:
+    trials = sentences(40) + tagged(99, NOISE, NONE, "O B-Drug O", NONE)
+    assert scored(planted_run(trials))["precision"].before.value == pytest.approx(40 / 41)
+
+
+@pytest.mark.parametrize(("n", "has_interval"), [(1, False), (29, False), (30, True)])
+def test_intervals_need_thirty_documents(n: int, has_interval: bool) -> None:
+    trials = [
+        one
+        for i in range(2 * n)
+        for one in tagged(i, NOISE, ONE, ONE, NONE if i % 3 else ONE, document=f"d{i // 2}")
+    ]
+    run = planted_run(trials)
+    of = scored(run)
+    assert (of.n_clusters, of.clusters, of.are_few) == (n, "documents", not has_interval)
+    for estimate in (of.main.before, of.main.after, of.main.drop):
+        assert estimate.value is not None
+        assert ("too few documents" in estimate.method) is not has_interval
+    assert (of.main.drop.low is not None) is has_interval
+    assert ("few_clusters" in rules(run)) is not has_interval
+    # One document cannot tell a fall from chance, whatever it holds.
+    assert of.main.may_be_chance is (n == 1)
+
+
+def test_the_fall_net_of_the_control_pairs_by_seed_and_sentence() -> None:
+    half = [NONE if i % 2 else ONE for i in range(40)]
+    trials = [
+        one
+        for seed in (0, 1)
+        for i in range(40)
+        for one in (
+            *tagged(i, arm(SWAP, seed=seed), ONE, ONE, NONE),
+            *tagged(i, controlled(seed), ONE, ONE, half[i]),
+        )
+    ]
+    # A sentence that only the control saw is compared with nothing.
+    trials += tagged(77, controlled(0), ONE, ONE, NONE)
+    run = planted_run(trials)
+    own, of_attack = (scored(run, i) for i in (0, 1))
+    assert own["f1"].after.value == pytest.approx(2 * 40 / (40 + 81))
+    # After the control 40 of 80 are marked, F1 = 80 / 120; after the attack none.
+    assert of_attack["f1"].net_drop.value == pytest.approx(2 / 3)
+    assert of_attack["recall"].net_drop.value == pytest.approx(1 / 2)
+    assert own["f1"].net_drop.value is None
+    assert "no control" in own["f1"].net_drop.method
+
+
+def test_an_attack_without_random_numbers_is_compared_with_every_seed_of_its_control() -> None:
+    trials = sentences(40, arm(SWAP, seed=None))
+    trials += sentences(40, controlled(0), after=ONE) + sentences(40, controlled(1), after=NONE)
+    net = scored(planted_run(trials), 1)["recall"].net_drop
+    assert (net.value, net.n) == (0.5, 80)
+
+
+def test_a_control_that_takes_as_much_is_said() -> None:
+    rng = np.random.default_rng(0)
+    lost = rng.random((2, 60)) < 0.5
+    trials = [
+        one
+        for i in range(60)
+        for one in (
+            *tagged(i, NOISE, ONE, ONE, NONE if lost[0, i] else ONE),
+            *tagged(i, controlled(), ONE, ONE, NONE if lost[1, i] else ONE),
+        )
+    ]
+    assert rules(planted_run(trials)) == ["control_takes_as_much"]
+
+
+def test_types_are_scored_apart() -> None:
+    run = planted_run(
+        sentences(40, gold="B-Drug O B-Gene", before="B-Drug O B-Gene", after="B-Drug O O")
+    )
+    of = scored(run)
+    falls = {type_: part["f1"].drop.value for type_, part in of.by_type.items()}
+    assert falls == {"Drug": 0.0, "Gene": 1.0}
+    assert of["f1"].after.value == pytest.approx(2 / 3)
+    assert [t.name for t in tables([Line.of(run, run.cells[0])], [])] == [
+        "scores",
+        "scores_by_type",
+    ]
+    families = [test.family for test in score_tests(of)]
+    assert len(families) == len(set(families)) == 6 * 3
+    assert families[2] == "before_after"
+
+
+def test_seqeval_strict_is_there_only_where_labels_are_not_well_formed() -> None:
+    assert "f1_seqeval_strict" not in scored(planted_run(sentences(30)))
+    of = scored(planted_run(sentences(30, before="I-Drug O O")))
+    assert of["f1"].before.value == 1.0
+    assert of["f1_seqeval_strict"].before.value == 0.0
+
+
+def test_a_search_has_no_copy_and_takes_clean_sentences_from_other_arms() -> None:
+    searched = [
+        one
+        for i in range(40)
+        for one in tagged(i, SEARCH, ONE if i < 30 else NONE, ONE if i < 30 else None)
+    ]
+    alone = planted_run(searched)
+    f1 = scored(alone)["f1"]
+    assert "10 without a clean answer" in f1.before.method
+    assert (f1.before.value, f1.after.value, f1.p) == (1.0, None, None)
+    assert list(score_tests(scored(alone))) == []
+    # Another arm asked the ten sentences without entities, and the model marks one in each.
+    others = [one for i in range(30, 40) for one in tagged(i, NOISE, NONE, ONE, ONE)]
+    filled = planted_run([*searched, *others])
+    precision = scored(filled)["precision"].before
+    assert (precision.value, precision.n) == (0.75, 40)
+    assert "without a clean answer" not in precision.method
+
+
+def test_rows_of_json_have_the_names_of_the_interface() -> None:
+    run = planted_run(sentences(30))
+    row = as_json(Line.of(run, run.cells[0]))
+    names = ["f1", "f1_after", "f1_drop", "f1_net_drop", "recall_relaxed_after", "by_type"]
+    assert row.keys() >= {*names}
+    assert row["f1_drop"]["value"] == 1.0
+    assert set(row["by_type"]) == {"Drug"}
+    assert "f1_net_drop" not in row["by_type"]["Drug"]
+
+
+def pairs(
+    rows: Iterable[tuple[float, float, float]], at: Arm = MEASURED, group: int = 1
+) -> list[Trial]:
+    return [
+        paired(i, at, gold, before, after, cluster=f"c{i // group}")
+        for i, (gold, before, after) in enumerate(rows)
+    ]
+
+
+def noisy(n: int, before: float, after: float, seed: int = 1) -> list[tuple[float, float, float]]:
+    rng = np.random.default_rng(seed)
+    gold = rng.random(n) * 4
+    return [
+        (float(g), float(g + before * a), float(g + after * b))
+        for g, a, b in zip(gold, rng.normal(size=n), rng.normal(size=n), strict=True)
+    ]
+
+
+def test_a_fall_of_the_correlation_is_told_from_none() -> None:
+    fall = scored(planted_run(pairs(noisy(80, 0.4, 4.0)))).main
+    assert fall.drop.low is not None
+    assert fall.drop.low > 0
+    assert fall.p is not None
+    assert fall.p < 0.01
+    alike = planted_run(pairs(noisy(80, 0.4, 0.4)))
+    assert scored(alike).main.may_be_chance
+    assert rules(alike) == ["may_be_chance", "no_control"]
+
+
+def test_scores_that_are_noise_before_and_after_fall_by_chance_alone() -> None:
+    rng = np.random.default_rng(3)
+    of = scored(planted_run(pairs([tuple(row) for row in rng.random((60, 3)).tolist()])))
+    for score in of.values():
+        assert score.before.low is not None
+        assert score.before.high is not None
+        assert score.before.low < 0 < score.before.high
+        assert score.may_be_chance
+
+
+def test_constant_scores_have_no_correlation_and_it_is_said() -> None:
+    rows = [(gold, before, 0.5) for gold, before, _ in noisy(40, 0.1, 0.1)]
+    run = planted_run(pairs(rows))
+    of = scored(run)
+    assert of.main.before.value is not None
+    assert (of.main.after.value, of.main.drop.value, of.main.p) == (None, None, None)
+    assert rules(run) == ["undefined_score", "no_control"]
+    flat = planted_run(pairs([(gold, 0.5, 0.5) for gold, _, _ in rows]))
+    assert rules(flat)[:2] == ["answers", "undefined_score"]
+
+
+@pytest.mark.parametrize(
+    ("n", "group", "has_interval"), [(39, 1, False), (40, 1, True), (60, 2, False)]
+)
+def test_intervals_need_forty_pairs_that_share_no_sentence(
+    n: int, group: int, has_interval: bool
+) -> None:
+    of = scored(planted_run(pairs(noisy(n, 0.4, 0.4), group=group)))
+    assert of.n_clusters == n // group
+    assert (of.main.before.low is not None) is has_interval
+    assert (of.main.before.n, of.are_few) == (n, not has_interval)
+
+
+def test_a_pair_that_a_seed_has_not_answered_is_left_out() -> None:
+    rows = noisy(10, 0.4, 0.4)
+    first = pairs(rows, replace(MEASURED, seed=0))
+    second = pairs(rows, replace(MEASURED, seed=1))[:-1]
+    assert scored(planted_run([*first, *second])).main.before.n == 9
+
+
+def test_two_pairs_have_no_correlation() -> None:
+    assert scored(planted_run(pairs(noisy(2, 0.1, 0.1)))).main.before.value is None
+
+
+def test_a_judged_search_on_pairs_has_no_copy_and_a_measured_one_has() -> None:
+    search: dict[str, Any] = {"label": "search", "whole_copy": False}
+    rows = noisy(40, 0.2, 2.0)
+    measured = scored(planted_run(pairs(rows, arm(replace(SWAP, judged=False, **search)))))
+    assert measured.has_copy
+    assert not scored(planted_run(pairs(rows, arm(replace(SWAP, **search))))).has_copy
+
+
+def test_tables_and_pictures_show_clean_attacked_and_control() -> None:
+    trials = sentences(30) + sentences(30, controlled(), after=ONE)
+    run = planted_run(trials)
+    lines = [Line.of(run, cell) for cell in run.cells]
+    (chart,) = charts(lines)
+    marks = {point.series: getattr(point.y, "value", None) for point in chart.points}
+    assert marks == {"clean": 1.0, "under attack": 0.0, "non entity noise": 1.0}
+    assert chart.unit
+    attack = [line for line in lines if not line.cell.arm.is_control]
+    (made,) = tables(attack, [])
+    headings = [column.heading for column in made.columns]
+    assert "F1 drop, net of control" in headings
+    assert "Precision after" not in headings  # undefined in every row
+    (pairs_chart,) = charts([Line.of(r := planted_run(pairs(noisy(40, 0.4, 0.4))), r.cells[0])])
+    assert not pairs_chart.unit

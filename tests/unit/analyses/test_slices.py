@@ -1,0 +1,183 @@
+"""Slices: planted rates, overlapping and tiny ones, and which of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medstress.analyses.slices import NONE, SLICES, Slicer, Slices
+from medstress.core.items import Mention
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import sidak
+from medstress.testing.planted import NEAR, PLACE, arm, control, planted_run, question, trial
+
+SPECIFIED = {"by": ["subject"], "label": "pre-specified", "cuts": {}, "types": {}}
+
+
+def rows(subject: Any, lost: int, n: int, start: int, **more: Any) -> list[Trial]:
+    trials = []
+    for i in range(n):
+        item = replace(question(start + i), metadata={"subject": subject})
+        trials.append(trial(start + i, item=item, flipped_at=1 if i < lost else None, **more))
+    return trials
+
+
+def of(trials: Sequence[Trial], **described: Any) -> Slices:
+    computed = planted_run(trials, slices={**SPECIFIED, **described}).of(SLICES)
+    assert computed is not None
+    return computed
+
+
+def rules(slices: Slices) -> dict[str, str]:
+    return {remark.rule: remark.sentence for remark in slices.remarks()}
+
+
+def test_without_the_table_there_are_no_slices() -> None:
+    assert planted_run([trial(1)]).of(SLICES) is None
+
+
+def test_a_slice_that_loses_more_is_named() -> None:
+    slices = of([*rows("a", 10, 100, 0), *rows("b", 70, 100, 100), *rows("c", 12, 100, 200)])
+    assert [(row.value, row.n_items, row.asr.hits) for row in slices.rows] == [
+        ("a", 100, 10),
+        ("b", 100, 70),
+        ("c", 100, 12),
+    ]
+    sentence = rules(slices)["slice_differs"]
+    assert "subject = b loses more than subject = a, subject = c" in sentence
+
+
+def test_rates_that_differ_by_chance_are_no_difference() -> None:
+    slices = of([*rows("a", 30, 100, 0), *rows("b", 42, 100, 100)])
+    assert "slice_differs" not in rules(slices)
+    assert "no_slice_differs" in rules(slices)
+
+
+def test_a_tiny_slice_with_the_highest_rate_is_not_the_worst() -> None:
+    slices = of([*rows("a", 60, 100, 0), *rows("b", 2, 2, 100), *rows("c", 10, 100, 200)])
+    assert slices.families[0].worst.value == "a"
+    assert rules(slices)["small_slices"].startswith("1 of 3 slices")
+    assert "subject = b" in rules(slices)["small_slices"]
+
+
+def test_nothing_is_said_of_a_difference_where_a_slice_cannot_be_counted() -> None:
+    wrong = [
+        replace(one, verdict=Verdict.ALREADY_WRONG, first=None, pick=None)
+        for one in rows("b", 0, 20, 100)
+    ]
+    slices = of([*rows("a", 5, 100, 0), *wrong])
+    assert {row.value: row.asr.n for row in slices.rows} == {"a": 100, "b": 0}
+    assert "no_slice_differs" not in rules(slices)
+    assert "1 of 2 slices" in rules(slices)["slices_unknown"]
+
+
+def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance() -> None:
+    """Every trial of one slice is lost and none of the other: no estimate of a variance is 0."""
+    slices = of([*rows("a", 30, 30, 0), *rows("b", 0, 30, 100)])
+    assert "slice_differs" in rules(slices)
+    slices = of([*rows("a", 0, 30, 0), *rows("b", 0, 30, 100)])
+    assert "no_slice_differs" in rules(slices)
+
+
+@pytest.mark.parametrize("n", [1, 4, 6])
+def test_few_questions_say_next_to_nothing(n: int) -> None:
+    slices = of([*rows("a", n, n, 0), *rows("b", 0, n, 100)])
+    assert all(row.is_too_small for row in slices.rows)
+    assert "slice_differs" not in rules(slices)
+
+
+def test_one_slice_is_compared_with_nothing() -> None:
+    assert not rules(of(rows("a", 30, 100, 0))).keys() & {
+        "slice_differs",
+        "no_slice_differs",
+        "slices_unknown",
+    }
+
+
+def test_open_answers_count_at_their_worst() -> None:
+    mute = rows("b", 0, 100, 100, asked=8, unreadable=8)
+    slices = of([*rows("a", 60, 100, 0), *mute])
+    _, b = slices.rows
+    assert b.asr.high is not None
+    assert b.asr.high < 0.1
+    assert b.asr.ends[1] == 1.0
+    # All of b may be lost, so a is not shown to lose more.
+    assert "slice_differs" not in rules(slices)
+
+
+def test_documents_and_seeds_widen_the_intervals() -> None:
+    def width(n_documents: int, seeds: Sequence[int]) -> float:
+        trials = [
+            replace(
+                one,
+                cluster=f"d{i % n_documents if i < 50 else 50 + i % n_documents}",
+                arm=arm(seed=s),
+            )
+            for s in seeds
+            for i, one in enumerate([*rows("a", 50, 100, 0)])
+        ]
+        row = of([*trials, *rows("b", 1, 9, 500)]).rows[0]
+        assert row.asr.high is not None
+        assert row.asr.low is not None
+        return row.asr.high - row.asr.low
+
+    assert width(5, [0]) > 1.5 * width(50, [0])
+    assert width(50, [0, 1, 2]) == pytest.approx(width(50, [0]), abs=0.02)
+
+
+def test_an_item_may_be_in_several_slices_and_in_none_if_it_cannot_be_attacked() -> None:
+    out = [replace(one, verdict=Verdict.NOT_ATTACKABLE) for one in rows("z", 0, 3, 300)]
+    slices = of([*rows(["a", "b"], 1, 10, 0), *rows("a", 1, 10, 100), *rows(None, 0, 5, 200), *out])
+    assert {row.value: row.n_items for row in slices.rows} == {NONE: 5, "a": 20, "b": 10}
+
+
+def test_nets_hold_together_with_those_of_other_slices() -> None:
+    attack = [*rows("a", 60, 100, 0), *rows("b", 20, 100, 100)]
+    harmless = [*rows("a", 10, 100, 0, at=control()), *rows("b", 20, 100, 100, at=control())]
+    a, b = of([*attack, *harmless]).rows
+    assert (a.asr_net["no_op"].value, b.asr_net["no_op"].value) == (0.5, 0.0)
+    assert f"{100 * sidak(2):.4g} %" in a.asr_net["no_op"].method
+    assert a.level == sidak(2)
+
+
+def test_slices_after_the_first_query_are_post_hoc() -> None:
+    assert "post_hoc_slices" in rules(of(rows("a", 1, 10, 0), label="post hoc"))
+
+
+def test_nothing_attacked_is_no_rate() -> None:
+    none = arm(replace(NEAR, name="none", label="none", draws_names=False), seed=None)
+    trials = [replace(one, arm=none) for one in [*rows("a", 0, 10, 0), *rows("b", 0, 10, 100)]]
+    slices = of(trials)
+    assert [row.asr.n for row in slices.rows] == [0, 0]
+    assert [row.accuracy.hits for row in slices.rows] == [10, 10]
+    assert not rules(slices)
+
+
+def test_properties_of_an_item() -> None:
+    item = replace(
+        question(1, key="B"),
+        mentions=(
+            Mention(field="A", start=0, end=4, type="T121"),
+            Mention(field="B", start=0, end=4, type="T047"),
+            Mention(field="C", start=0, end=4, type="made up"),
+        ),
+        metadata={"topic": "heart"},
+    )
+    described = {
+        "by": ["key", "type", "semantic_group", "option_length", "question_length", "subject"],
+        "cuts": {PLACE.dataset: {"option_length": [], "question_length": [10, 20]}},
+        "types": {PLACE.group: ["T121", "T047"]},
+    }
+    slices = dict(Slicer(described).slices_of(item, PLACE))
+    assert slices == {
+        "key": "B",
+        "type": "T121 (Pharmacologic Substance)",
+        "semantic_group": "Chemicals & Drugs",
+        "option_length": "any length",
+        "question_length": "21 characters and more",
+        "subject": "heart",
+    }

@@ -1,0 +1,226 @@
+"""The summary as JSON, costs, cases and exit codes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from medstress.analyses import summary as module
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.performance import PERFORMANCE
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Decision, Remark, Shown
+from medstress.analyses.summary import (
+    decisions_of,
+    exit_code,
+    faults_of,
+    summary,
+    warnings_of,
+)
+from medstress.core.outcomes import Verdict
+from medstress.store.spending import Spending
+from medstress.testing.planted import (
+    arm,
+    attacked_run,
+    fooled,
+    mute,
+    planted_run,
+    questions,
+    trial,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Shown):
+    rows: list[int]
+    outcomes: list[str] = field(metadata=HIDDEN)
+
+    def decisions(self) -> list[Decision]:
+        return [Decision(name="asr", outcome=one, sentence="is .3") for one in self.outcomes]  # type: ignore[arg-type]
+
+    def remarks(self) -> list[Remark]:
+        return [
+            Remark(rule="a", sentence="Twice."),
+            Remark(rule="a", sentence="Twice."),
+            Remark(rule="b", sentence="A note.", level="note"),
+        ]
+
+
+class Judging:
+    name = "requirements"
+
+    def __init__(self, *outcomes: str) -> None:
+        self.outcomes = list(outcomes)
+
+    def compute(self, run: Run) -> Judged:
+        return Judged(rows=[1, 2], outcomes=self.outcomes)
+
+
+def with_criteria(monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
+    monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, Judging(*outcomes)))
+
+
+def test_keys_of_format_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_criteria(monkeypatch, "ok")
+    made = summary(attacked_run({"careful": fooled}, 20, seeds=(0, 1)))
+    assert list(made) == [
+        "format",
+        "experiment",
+        "root",
+        "verdict",
+        "results",
+        "by_seed",
+        "slices",
+        "requirements",
+        "tests",
+        "warnings",
+        "performance",
+    ]
+    assert made["format"] == 3
+    assert list(made["experiment"]) == [
+        "name",
+        "fingerprint",
+        "seeds",
+        "versions",
+        "started",
+        "finished",
+        "complete",
+    ]
+    assert made["requirements"] == [1, 2]
+    assert made["warnings"][-1] == {"rule": "a", "sentence": "Twice.", "where": []}
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+
+
+def test_rows_over_seeds_and_by_seed() -> None:
+    made = summary(attacked_run({"careful": fooled}, 20, seeds=(0, 1)))
+    attack, beside = made["results"]
+    assert "control_of" not in attack
+    assert beside["control_of"] == "near names"
+    assert attack["seeds"] == [0, 1]
+    assert [row["seed"] for row in made["by_seed"]] == [0, 1, 0, 1]
+    assert all("seeds" not in row for row in made["by_seed"])
+    n = attack["n_eligible"]
+    assert attack["n_flipped"] == sum(row["n_flipped"] for row in made["by_seed"][:2])
+    assert attack["asr"]["hits"] == attack["n_flipped"]
+    assert attack["asr"]["n"] == n == 40
+
+
+def test_an_attack_without_random_numbers_has_no_seed() -> None:
+    made = summary(
+        planted_run(trial(i, arm(seed=None), item=q) for i, q in enumerate(questions(3)))
+    )
+    assert made["results"][0]["seeds"] == [None]
+    assert made["by_seed"][0]["seed"] is None
+
+
+def test_a_run_without_trials_has_a_summary() -> None:
+    made = summary(planted_run([], complete=False, n_planned=3))
+    assert made["results"] == made["by_seed"] == []
+    assert made["verdict"]["arm"] is None
+    assert [warning["rule"] for warning in made["warnings"]] == ["incomplete"]
+
+
+def test_warnings_come_once_and_notes_stay_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_criteria(monkeypatch)
+    sentences = [remark.sentence for remark in warnings_of(attacked_run({"m": fooled}, 20))]
+    assert sentences.count("Twice.") == 1
+    assert "A note." not in sentences
+
+
+def spent(role: str, victim: str, calls: int, tokens: tuple[int, int]) -> Spending:
+    return Spending(
+        role=role,
+        victim=victim,
+        n_calls=calls,
+        tokens_in=tokens[0],
+        tokens_out=tokens[1],
+        seconds=1.0,
+    )
+
+
+def test_costs_by_payer() -> None:
+    run = attacked_run(
+        {"a": fooled, "b": fooled},
+        4,
+        spending=[
+            spent("victim", "a", 10, (1_000_000, 0)),
+            spent("victim", "b", 5, (7, 7)),
+            spent("attacker", "a", 2, (0, 500_000)),
+            spent("attacker", "b", 1, (0, 500_000)),
+        ],
+        totals={"calls": 18},
+        n_from_cache=3,
+        victims={"a": {"price_in": 2.0, "price_out": 4.0}, "b": {}},
+        roles={"attacker": {"price_in": 1.0, "price_out": 3.0}},
+        performance={"wall_seconds": 2.0, "tokens_forwarded": 9},
+    )
+    cost = run.of(PERFORMANCE)
+    assert cost is not None
+    assert [(one.payer, one.calls, one.usd) for one in cost.spending] == [
+        ("a", 10, 2.0),
+        ("b", 5, None),
+        ("role.attacker", 3, 3.0),
+    ]
+    assert cost.usd == 5.0
+    assert (cost.calls, cost.calls_from_cache) == (18, 3)
+    asked = sum(t.queries.asked for t in run.trials)
+    assert cost.queries_per_second == asked / 2
+    assert (cost.tokens_forwarded, cost.tokens_naive) == (9, None)
+    (table,) = cost.tables()
+    assert len(table.rows) == 3
+
+
+def test_without_prices_nothing_is_said_of_money() -> None:
+    cost = attacked_run({"a": fooled}, 4, spending=[spent("victim", "a", 1, (1, 1))]).of(
+        PERFORMANCE
+    )
+    assert cost is not None
+    assert cost.usd is None
+    assert cost.queries_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "complete", "code"),
+    [
+        ((), True, 0),
+        (("ok",), True, 0),
+        (("ok", "failed"), True, 3),
+        (("error",), True, 3),
+        (("error",), False, 0),
+    ],
+)
+def test_exit_codes_of_criteria(
+    monkeypatch: pytest.MonkeyPatch, outcomes: tuple[str, ...], complete: bool, code: int
+) -> None:
+    with_criteria(monkeypatch, *outcomes)
+    run = attacked_run({"careful": fooled}, 20, complete=complete)
+    assert exit_code(run) == code
+    assert [case.outcome for case in decisions_of(run)] == [
+        *outcomes,
+        "ok",
+        "ok",
+        "ok" if complete else "error",
+    ]
+
+
+def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_criteria(monkeypatch, "failed")
+    run = attacked_run({"mute": mute}, 20)
+    assert exit_code(run) == 1
+    (case,) = [one for one in faults_of(run) if one.outcome == "error"]
+    assert case.sentence == "not one answer of mute could be read"
+
+
+def test_failed_trials_are_a_fault_beyond_what_is_allowed() -> None:
+    def run(**config: Any) -> Run:
+        ended = [Verdict.FAILED, Verdict.HELD, Verdict.HELD]
+        return planted_run(
+            (trial(i, item=q, verdict=ended[i]) for i, q in enumerate(questions(3))),
+            config={"experiment": {"name": "planted", **config}},
+        )
+
+    assert exit_code(run()) == 1
+    assert exit_code(run(max_failed=1)) == 0

@@ -1,0 +1,206 @@
+"""How n was chosen, on planted grids: rates, ties, few items, and what other items say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.analyses.as_json import as_json
+from medstress.analyses.run import Run
+from medstress.analyses.tuning import (
+    FAR,
+    NEAR,
+    TUNING,
+    GridPoint,
+    Tuning,
+    choose,
+    notes_on,
+    regime_of,
+)
+from medstress.core.arms import AttackRecord
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import arm, control, planted_run, trial
+
+SETTINGS = {"share": 0.2, "metric": "asr", "budget": None, "grid": [-20.0, -5.0, 5.0]}
+
+
+def attack(n: float | None, budget: int = 8, label: str | None = None) -> AttackRecord:
+    """An attack with an exponent; without one it draws at random."""
+    params = {"name": "entity_substitution", "sampler": "pdws", "n": n, "budget": budget}
+    if n is None:
+        params |= {"sampler": "random"}
+    return AttackRecord(
+        label=label or ("random" if n is None else f"near n={n:g}"),
+        name="entity_substitution",
+        budget=budget,
+        params=params,
+        draws_names=True,
+    )
+
+
+def at(n: float | None, n_lost: int, n_items: int, first: int = 1, **where: Any) -> list[Trial]:
+    """The trials of one attack, of which so many are lost at a query."""
+    where_it_is = arm(attack(n, where.pop("budget", 8)), **where)
+    return [trial(i, where_it_is, flipped_at=first if i < n_lost else None) for i in range(n_items)]
+
+
+def tuned(trials: list[Trial], part: str = "tuning", **notes: Any) -> Run:
+    settings = {**SETTINGS, **notes.pop("settings", {})}
+    entry = {
+        "part": part,
+        "settings": settings,
+        "rule": "the largest",
+        "optimistic": part == "same_items",
+        **notes,
+    }
+    return planted_run(trials, tuning=entry)
+
+
+def result(run: Run) -> Tuning:
+    computed = run.of(TUNING)
+    assert computed is not None
+    return computed
+
+
+def rules(tuning: Tuning) -> set[str]:
+    return {remark.rule for remark in tuning.remarks()}
+
+
+GRID = [*at(-20, 6, 12), *at(-5, 8, 12), *at(5, 3, 12), *at(None, 11, 12)]
+
+
+def test_the_best_n_of_each_sign_is_chosen() -> None:
+    tuning = result(tuned(GRID))
+    (grid,) = tuning.grids
+    assert [(point.n, point.estimate.hits) for point in grid.points] == [(-20, 6), (-5, 8), (5, 3)]
+    assert (grid.n_items, grid.n_eligible) == (12, 12)
+    assert [(one.regime, one.n, one.tuned_on.n_eligible) for one in tuning.choices] == [
+        (NEAR, -5, 12),
+        (FAR, 5, 12),
+    ]
+    assert rules(tuning) == {"tuning_split"}
+
+
+def test_of_equal_rates_the_smaller_exponent_is_chosen() -> None:
+    points = [GridPoint(n=n, attack="", estimate=wilson(5, 9)) for n in (-50, -5, 5, 50)]
+    assert [point.n for point in choose(points).values()] == [-5, 5]
+
+
+@given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)), unique_by=lambda p: p[0]))
+def test_no_value_of_the_same_sign_beats_the_chosen_one(pairs: list[tuple[int, int]]) -> None:
+    points = [GridPoint(n=n, attack="", estimate=wilson(hits, 9)) for n, hits in pairs]
+    chosen = choose(points)
+    assert set(chosen) == {regime_of(n) for n, _ in pairs} - {None}
+    for regime, best in chosen.items():
+        rivals = [(hits, -abs(n)) for n, hits in pairs if regime_of(n) == regime]
+        assert (best.estimate.hits, -abs(best.n)) == max(rivals)
+
+
+def test_three_eligible_items_are_said_wherever_they_are_used() -> None:
+    known = at(-5, 2, 3)
+    wrong = [trial(i, arm(attack(-5)), verdict=Verdict.ALREADY_WRONG) for i in range(3, 20)]
+    run = tuned([*known, *wrong])
+    tuning = result(run)
+    (choice,) = tuning.choices
+    assert choice.is_of_few
+    (note,) = notes_on(run, run.attacks)
+    assert "3 eligible questions" in note
+    assert note in tuning.tables()[0].notes
+    assert "tuned_on_few" in rules(tuning)
+    # With ten it is said no more.
+    enough = tuned(at(-5, 2, 10))
+    assert notes_on(enough, enough.attacks) == []
+
+
+def test_a_control_rests_on_the_choice_of_its_attack() -> None:
+    near = arm(attack(-5))
+    run = tuned([*at(-5, 2, 3), trial(1, control(of=near)), trial(1, arm(attack(None)))])
+    assert len(notes_on(run, [cell for cell in run.cells if cell.arm.is_control])) == 1
+    assert notes_on(run, [cell for cell in run.cells if cell.attack.label == "random"]) == []
+
+
+def report_of(tuning: Tuning, trials: list[Trial], **settings: Any) -> Run:
+    stored = as_json(tuning)
+    return tuned(
+        trials,
+        "report",
+        settings=settings,
+        grids=stored["grids"],
+        choices=stored["choices"],
+    )
+
+
+def test_other_items_say_what_the_chosen_n_is_worth() -> None:
+    chosen = result(tuned(GRID))
+    other = [trial(100 + i, arm(attack(-5)), flipped_at=1 if i < 3 else None) for i in range(10)]
+    tuning = result(report_of(chosen, [*other, *at(5, 1, 4)]))
+    near, far = tuning.choices
+    assert near.tuned_on == chosen.choices[0].tuned_on
+    assert near.reported_on is not None
+    assert (near.reported_on.estimate.hits, near.reported_on.n_eligible) == (3, 10)
+    assert far.reported_on is not None
+    assert far.reported_on.estimate.hits == 1
+    assert rules(tuning) == set()
+    headings = [column.heading for column in tuning.tables()[0].columns]
+    assert "Lost on the others" in headings
+
+
+def test_the_report_is_read_at_the_budget_of_tuning() -> None:
+    chosen = result(tuned(at(-5, 5, 10, budget=2)))
+    late = [
+        *at(-5, 4, 10, first=2),
+        *[trial(50 + i, arm(attack(-5)), flipped_at=7) for i in (1, 2)],
+    ]
+    (choice,) = result(report_of(chosen, late, budget=2)).choices
+    assert choice.reported_on is not None
+    assert (choice.reported_on.estimate.hits, choice.reported_on.estimate.n) == (4, 12)
+
+
+def test_what_a_rule_refutes_does_not_choose_where_it_should_not() -> None:
+    refuted = [
+        trial(i, arm(attack(-20)), flipped_at=1, valid=False, reason="synonym") for i in range(10)
+    ]
+    trials = [*refuted, *at(-5, 4, 10)]
+    assert [one.n for one in result(tuned(trials)).choices] == [-20]
+    by_unrefuted = result(tuned(trials, settings={"metric": "asr_unrefuted"}))
+    assert [(one.n, one.tuned_on.estimate.hits) for one in by_unrefuted.choices] == [(-5, 4)]
+
+
+def test_a_model_that_knows_nothing_is_left_out_by_name() -> None:
+    blank = arm(attack(-5), victim="blank")
+    wrong = [trial(i, blank, verdict=Verdict.ALREADY_WRONG) for i in range(9)]
+    split = result(tuned([*GRID, *wrong]))
+    tuning = result(report_of(split, at(-5, 2, 5)))
+    (remark,) = tuning.remarks()
+    assert remark.rule == "left_out"
+    assert "blank" in remark.sentence
+    assert "9 tuning questions" in remark.sentence
+
+
+def test_a_maximum_on_the_reported_items_is_called_optimistic() -> None:
+    tuning = result(tuned(GRID, "same_items"))
+    assert "tuned_on_reported" in rules(tuning)
+    assert any("optimistic" in note for note in tuning.tables()[0].notes)
+
+
+def test_a_run_that_goes_on_has_no_choice() -> None:
+    entry = {"part": "tuning", "settings": SETTINGS, "rule": "", "optimistic": False}
+    assert result(planted_run(GRID, tuning=entry, complete=False)).choices == []
+
+
+def test_seeds_are_pooled_and_shared_answers_are_counted() -> None:
+    trials = [*at(-5, 4, 6, seed=0), *at(-5, 6, 6, seed=1)]
+    (grid,) = result(tuned(trials)).grids
+    assert (grid.points[0].estimate.hits, grid.points[0].estimate.n) == (10, 12)
+    assert grid.points[0].estimate.value == pytest.approx(10 / 12)
+    # Lost at the first query, or held for eight.
+    assert grid.n_asked == grid.n_paid == 10 + 2 * 8
+
+
+def test_runs_that_tuned_nothing_have_no_entry() -> None:
+    assert planted_run(GRID).of(TUNING) is None

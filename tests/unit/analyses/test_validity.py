@@ -1,0 +1,205 @@
+"""Valid successes: people vouch, rules refute, a panel corrects nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import hypot
+
+import pytest
+
+from medstress.analyses.as_json import as_json
+from medstress.analyses.run import Cell
+from medstress.analyses.validity import Panel, Validity, remarks, validity
+from medstress.core.evidence import Evidence
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.core.trials import Validity as Word
+from medstress.stats.estimate import wilson, wilson_ends
+from medstress.testing.planted import arm, trial
+
+PEOPLE_SAY = {valid: Word(valid, "review") for valid in (True, False)}
+UNKNOWN = Word(None, "rule")
+REFUTED = Word(False, "synonym", (Evidence(kind="synonym", source="rules", valid=False),))
+DISPUTED = Word(None, "review", (Evidence(kind="people", source="review"),))
+
+
+def success(
+    number: int, word: Word = UNKNOWN, sampled: bool | None = None, **more: object
+) -> Trial:
+    one = trial(number, flipped_at=1, **more)  # type: ignore[arg-type]
+    assert one.pick is not None
+    judged = replace(one.pick, validity=word)
+    return replace(one, first=judged, pick=judged, sampled=sampled)
+
+
+def of(trials: Sequence[Trial]) -> Validity:
+    computed = validity(Cell.of(trials))
+    assert computed is not None
+    return computed
+
+
+def held(n: int) -> list[Trial]:
+    return [trial(1000 + i) for i in range(n)]
+
+
+def words(*counts: tuple[int, Word, bool]) -> list[Trial]:
+    """So many successes of each kind, each about a question of its own."""
+    flat = [(word, sampled) for n, word, sampled in counts for _ in range(n)]
+    return [success(i, word, sampled) for i, (word, sampled) in enumerate(flat)]
+
+
+def product(p: tuple[int, int], v: tuple[int, int]) -> tuple[float, float, float]:
+    (a, n), (b, m) = p, v
+    x, y = a / n, b / m
+    (x_low, x_high), (y_low, y_high) = wilson_ends(a, n), wilson_ends(b, m)
+    low = x * y - hypot((x - x_low) * y, (y - y_low) * x)
+    return x * y, low, x * y + hypot((x_high - x) * y, (y_high - y) * x)
+
+
+def test_rules_vouch_for_nothing_so_there_are_bounds_alone() -> None:
+    known = of([*words((30, UNKNOWN, False), (10, REFUTED, False)), *held(60)])
+    assert known.asr_valid is None
+    assert known.n_labels == 0
+    # A refuted success ended its search with 7 queries left: a valid one might have come.
+    assert known.asr_valid_bounds == (0.0, 0.4)
+    assert as_json(known) == {"asr_valid": None, "asr_valid_bounds": [0.0, 0.4], "n_labels": 0}
+
+
+def test_a_labelled_sample_speaks_for_all_successes() -> None:
+    labels = words((15, PEOPLE_SAY[True], True), (5, PEOPLE_SAY[False], True), (20, UNKNOWN, False))
+    known = of([*labels, *held(60)])
+    assert known.asr_valid is not None
+    value, low, high = product((40, 100), (15, 20))
+    assert known.n_labels == 20
+    assert known.asr_valid.value == pytest.approx(value)
+    assert known.asr_valid.low == pytest.approx(low)
+    assert known.asr_valid.high == pytest.approx(high)
+    assert known.asr_valid.worst is None
+    assert known.asr_valid_bounds == (0.15, 0.4)
+
+
+def test_what_a_rule_refutes_is_a_stratum_of_its_own() -> None:
+    labels = words((12, PEOPLE_SAY[True], True), (8, UNKNOWN, False), (20, REFUTED, False))
+    known = of([*labels, *held(60)])
+    assert known.asr_valid is not None
+    assert known.asr_valid.value == pytest.approx(0.2)
+    by_people = Word(
+        True, "review", (*REFUTED.evidence, Evidence(kind="people", source="review", valid=True))
+    )
+    labels = words(
+        (12, PEOPLE_SAY[True], True),
+        (8, UNKNOWN, False),
+        (5, by_people, True),
+        (15, REFUTED, False),
+    )
+    known = of([*labels, *held(60)])
+    assert known.asr_valid is not None
+    assert known.asr_valid.value == pytest.approx(0.2 + 0.2)
+
+
+def test_labels_outside_a_random_sample_or_few_give_no_rate() -> None:
+    few = of([*words((9, PEOPLE_SAY[True], True), (5, UNKNOWN, False)), *held(20)])
+    assert few.asr_valid is None
+    assert few.why == "9 labels of a random sample, and a rate needs 10"
+    picked = of([*words((12, PEOPLE_SAY[True], False), (5, UNKNOWN, False)), *held(20)])
+    assert picked.asr_valid is None
+    assert picked.n_labels == 0
+
+
+@pytest.mark.parametrize("n", [1, 4, 6])
+def test_where_people_judged_every_success_the_rate_is_a_plain_share(n: int) -> None:
+    known = of([*words((n, PEOPLE_SAY[True], True), (1, PEOPLE_SAY[False], True)), *held(n)])
+    assert known.asr_valid is not None
+    plain = wilson(n, 2 * n + 1)
+    assert (known.asr_valid.value, known.asr_valid.low) == (plain.value, plain.low)
+    assert known.n_labels == n + 1
+
+
+def test_silent_and_disputed_successes_count_at_their_worst() -> None:
+    labels = words(
+        (8, PEOPLE_SAY[True], True),
+        (2, PEOPLE_SAY[False], True),
+        (5, DISPUTED, True),
+        (5, UNKNOWN, True),
+    )
+    known = of([*labels, *held(80)])
+    assert known.asr_valid is not None
+    assert known.n_open == 10
+    low, high = known.asr_valid.ends
+    assert low == pytest.approx(product((20, 100), (8, 20))[1])
+    assert high == pytest.approx(product((20, 100), (18, 20))[2])
+    assert "labels_open" in {one.rule for one in remarks(Cell.of(labels), known)}
+
+
+def test_unreadable_answers_may_hide_valid_successes() -> None:
+    labels = words((10, PEOPLE_SAY[True], True), (10, UNKNOWN, False))
+    mute = [trial(500 + i, asked=8, unreadable=8) for i in range(20)]
+    known = of([*labels, *mute, *held(60)])
+    assert known.asr_valid is not None
+    assert known.asr_valid_bounds == (0.1, 0.4)
+    reach = wilson_ends(20, 100)[1] - 0.2
+    assert known.asr_valid.ends[1] == pytest.approx(0.4 + hypot(reach, reach))
+    assert known.asr_valid.high == pytest.approx(0.2 + reach)
+
+
+def test_all_unreadable_or_never_attacked() -> None:
+    mute = of([trial(i, asked=8, unreadable=8) for i in range(5)])
+    assert (mute.asr_valid, mute.asr_valid_bounds) == (None, (0.0, 1.0))
+    refused = of([trial(i, asked=0) for i in range(5)])
+    assert (refused.asr_valid, refused.asr_valid_bounds) == (None, (0.0, 0.0))
+    wrong = of([trial(1, verdict=Verdict.ALREADY_WRONG)])
+    assert wrong.asr_valid_bounds is None
+
+
+def test_seeds_and_documents_are_no_further_labels() -> None:
+    def width(documents: bool) -> float:
+        trials = [
+            replace(one, arm=arm(seed=seed), cluster=f"d{i // 5}" if documents else one.cluster)
+            for seed in (0, 1, 2)
+            for i, one in enumerate(
+                [*words((10, PEOPLE_SAY[True], True), (10, PEOPLE_SAY[False], True)), *held(20)]
+            )
+        ]
+        trials.append(success(9000, UNKNOWN, False))
+        estimate = of(trials).asr_valid
+        assert estimate is not None
+        assert estimate.low is not None
+        assert estimate.high is not None
+        return estimate.high - estimate.low
+
+    one_seed = of(
+        [
+            *words((10, PEOPLE_SAY[True], True), (10, PEOPLE_SAY[False], True)),
+            *held(20),
+            success(9000),
+        ]
+    ).asr_valid
+    assert one_seed is not None
+    assert width(False) == pytest.approx(one_seed.high - one_seed.low, abs=0.02)  # type: ignore[operator]
+    assert width(True) > 1.3 * width(False)
+
+
+def test_a_panel_corrects_nothing() -> None:
+    says = {v: Evidence(kind="judges", source="panel", valid=v) for v in (True, False)}
+    trials = [
+        *(success(i, Word(None, "panel", (says[True],)), False) for i in range(6)),
+        *(success(10 + i, Word(None, "panel", (says[False],)), False) for i in range(4)),
+        *(success(20 + i, Word(True, "review", (says[i > 0],)), True) for i in range(3)),
+    ]
+    known = of([*trials, *held(13)])
+    assert known.asr_valid is None
+    assert known.asr_valid_bounds == (3 / 26, 0.5)
+    assert known.panel == Panel(n_judged=13, n_valid=8, n_both=3, n_agreed=2)
+    (sentence,) = (r.sentence for r in remarks(Cell.of(trials), known) if r.rule == "panel")
+    assert "8 of 13" in sentence
+    assert "2 of 3" in sentence
+
+
+def test_a_success_at_the_last_query_leaves_nothing_to_find() -> None:
+    last = trial(1, flipped_at=8)
+    assert last.pick is not None
+    refuted = replace(last.pick, validity=REFUTED)
+    assert of([replace(last, first=refuted, pick=refuted)]).asr_valid_bounds == (0.0, 0.0)
+    changed = success(2, Word(False, "evidence_changed"))
+    assert of([changed]).asr_valid_bounds == (0.0, 0.0)
