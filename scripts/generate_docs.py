@@ -120,12 +120,10 @@ that people call right and wrong the shares of which the panel says so too (`sen
 `specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
-`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
-`first_success_evidence`, null where the first success is the pick.
+`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
 
-`export --table reviews` has `trial_id` (null for planted cases), `reviewer`,
-`answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
-`control`, `control_of`.
+`export --table reviews` has `case_id`, `trial_id` (null for planted cases), `control_of`,
+`reviewer`, `role` (`rater`, `adjudicator`), the four judgements, `note`, `time`.
 
 ## `summary --json`: format 2
 
@@ -226,7 +224,7 @@ def schema_page() -> str:
         _table(SOURCE / "attacks" / "discrete_zoo" / "parameters.py", "ZooParameters"),
         "## Exported rows\n",
         "### trials\n",
-        _table(SOURCE / "core" / "rows.py", "TrialRow", defaults=False),
+        _columns(),
         MEASURES,
         *_measures(),
         COMPARISON,
@@ -241,6 +239,13 @@ def schema_page() -> str:
     return "\n".join(parts)
 
 
+def _columns() -> str:
+    from medstress.analyses.exported import COLUMNS
+
+    lines = [f"| `{name}` | {what} |" for name, (_, what) in COLUMNS.items()]
+    return "\n".join(["| column | what it holds |", "| --- | --- |", *lines, ""])
+
+
 def _measures() -> Iterator[str]:
     from medstress.results.measures import GROUPS
 
@@ -253,11 +258,11 @@ def _measures() -> Iterator[str]:
         yield "\n".join([f"### {title}\n", *head, *lines]) + "\n"
 
 
-def _table(path: Path, name: str, *, defaults: bool = True) -> str:
-    head = ["key", "default", "meaning"] if defaults else ["field", "meaning"]
+def _table(path: Path, name: str) -> str:
+    head = ["key", "default", "meaning"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for key, default, meaning in fields_of(path, name):
-        cells = [f"`{key}`", default, meaning] if defaults else [f"`{key}`", meaning]
+        cells = [f"`{key}`", default, meaning]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -140,7 +140,7 @@ def _run_one(trial: Trial) -> dict[str, Any]:
     from dataclasses import asdict
 
     from medstress.results.rows import trial_row
-    from medstress.results.stored_prompts import Prompts
+    from medstress.store.prompts import Prompts
 
     ledger, victim, item = MemoryLedger(), trial.victim, cast(Question, trial.item)
     Scheduler(ledger).run([trial], 1)

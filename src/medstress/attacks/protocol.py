@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,6 +246,17 @@ def attack_class(name: str) -> type[Any]:
             f"{' and no '.join(missing)}; every attack needs traits, spec, obstacle and run"
         )
     return kind
+
+
+def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
+    """Return the attack that stored parameters describe; None if it is not installed any more."""
+    try:
+        kind = attack_class(spec["name"])
+        names = {field.name for field in fields(kind) if field.init}
+        made = kind(**{key: value for key, value in spec.items() if key in names})
+    except Exception:  # noqa: BLE001 - plug-ins may raise anything
+        return None
+    return made if isinstance(made, Attack) else None
 
 
 def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from medstress.attacks.protocol import rebuilt
 from medstress.comparison.attacked import stored_spec
 from medstress.comparison.contrasts import Contrast
 from medstress.comparison.names import (
@@ -19,7 +20,6 @@ from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
 from medstress.core.attacked import NAME as ATTACKED
 from medstress.metrics.old_stats.estimates import Estimate
-from medstress.results.attacked import rebuilt
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, substitutions
 from medstress.results.rows import trial_rows

@@ -73,13 +73,6 @@ class Folder:
             self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
             reader.check_unchanged()
 
-    def read(self, question: Callable[[RunReader], R]) -> R:
-        """Return what is read from the run's file, opened again for it."""
-        with interpreting(self.path / FILE), closing(RunReader(self.path)) as reader:
-            answer = question(reader)
-            reader.check_unchanged()
-        return answer
-
     @cached_property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries, in order."""
@@ -90,7 +83,7 @@ class Folder:
                 queries[number].append((query, edits_of(orjson.loads(edits))))
             return queries
 
-        return self.read(collect)
+        return read(self.path, collect)
 
     @cached_property
     def names(self) -> Mapping[int, frozenset[str]]:
@@ -107,7 +100,19 @@ class Folder:
                     names[number].update(edit[3].casefold() for edit in edits)
             return {number: frozenset(drawn) for number, drawn in names.items()}
 
-        return self.read(collect)
+        return read(self.path, collect)
+
+
+def read(folder: Path, question: Callable[[RunReader], R]) -> R:
+    """Return what is read from the file of a run folder, opened for it.
+
+    Raises:
+        StoreError: see `Folder`.
+    """
+    with interpreting(folder / FILE), closing(RunReader(folder)) as reader:
+        answer = question(reader)
+        reader.check_unchanged()
+    return answer
 
 
 def _root(reader: RunReader, path: Path) -> str | None:

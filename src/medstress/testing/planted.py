@@ -284,10 +284,6 @@ class Planted:
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
-    def read(self, question: Callable[[Any], Any]) -> Any:
-        """Return the answer to a question that needs no file."""
-        return question(None)
-
 
 def planted_run(trials: Iterable[Trial], /, **parts: Any) -> Run:
     """Return a run of made-up trials; their numbers are their places.

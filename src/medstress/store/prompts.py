@@ -1,39 +1,58 @@
-"""Rebuild the prompts that victims were sent, from items, edits, templates and stored calls."""
+"""The prompts that models were sent, from items, edits, the templates in a manifest, and calls.
+
+Victims' tasks are rebuilt only when a prompt is asked for, because that loads tasks and attacks.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medstress.core.calls import Answer, Call, Message, Prompt
-from medstress.core.items import Edited, Item
+from medstress.core.errors import StoreError
+from medstress.core.items import FOLLOW_UP, Edited, Item
 from medstress.core.outcomes import Prediction
-from medstress.kinds import kind_described
-from medstress.results.load import StoredRun
-from medstress.results.victims import victim_of
+from medstress.core.trials import Trial
+from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE
-from medstress.tasks.task import AnyTask
-from medstress.tasks.templates import Template
 
+if TYPE_CHECKING:
+    from medstress.tasks.task import AnyTask
+    from medstress.tasks.templates import Template
+
+NOT_SHOWN = "prompt not shown"
+"""Replaces a prompt whose template would have to be executed."""
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
+
+
+class Shown(NamedTuple):
+    """The prompts of a success: as they were sent, and with the options listed."""
+
+    before: Prompt | None
+    after: Prompt | None
+    listing_before: str | None
+    listing_after: str | None
 
 
 class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
+        from medstress.kinds import kind_described
+
         self._tasks: dict[tuple[str, str | None], AnyTask] = {}
         """By victim and data set; None is for all data sets without a prompt of their own."""
         for label, victim in manifest["victims"].items():
             # Victims that share the items have one name in rows, and the same task.
-            name = victim_of(label, victim)
+            name = victim.get("part_of", label)
             for dataset, stored in {None: victim, **victim.get("by_dataset", {})}.items():
                 self._tasks[name, dataset] = kind_described(stored["task"]).task_from_spec(
                     stored["task"], stored["prompt"]
                 )
-        self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
+        self._clean: dict[tuple[str, str, str], tuple[Prompt | None, str | None]] = {}
 
     def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
         """Return the number-th call of a query; None if the template cannot reproduce it."""
@@ -76,16 +95,15 @@ class Prompts:
         # Sentences are sent as they are shown.
         return listing if call is not None and sent is None else sent, listing
 
-    def clean(
-        self, victim: str, dataset: str, row: int, item: Item
-    ) -> tuple[Prompt | None, str | None]:
-        """Return `shown` for a clean item; `row` is its number in the run, for caching."""
-        if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.shown(victim, dataset, item.candidate())
-        return self._clean[victim, row]
+    def clean(self, victim: str, dataset: str, item: Item) -> tuple[Prompt | None, str | None]:
+        """Return `shown` for a clean item, computed once."""
+        place = victim, dataset, item.id
+        if place not in self._clean:
+            self._clean[place] = self.shown(victim, dataset, item.candidate())
+        return self._clean[place]
 
     def has_form(self, victim: str, dataset: str) -> bool:
-        """True if the calls of single questions follow from item, edits and template."""
+        """Return whether the calls of single questions follow from item, edits and template."""
         template = self._template(victim, dataset)
         return template is None or template.form is not None
 
@@ -100,6 +118,56 @@ class Prompts:
 
     def _template(self, victim: str, dataset: str) -> Template | None:
         return getattr(self.task(victim, dataset), "template", None)
+
+
+class ShownPrompts:
+    """The prompts of successes, from an open run."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self._prompts = Prompts(reader.manifest)
+        # Prompts are rendered anew for each row, so a forged small folder could use up all memory.
+        self._room = most_shown(reader.folder)
+
+    def of(self, trial: Trial) -> Shown:
+        """Return the prompts of a success, before any edit and after those of its pick.
+
+        Raises:
+            StoreError: the run shows more than a run of its size can hold.
+        """
+        place = trial.arm.place.victim, trial.arm.place.dataset
+        if stored := self._reader.result(trial.number).get("listings"):
+            shown = Shown(stored[0], stored[1], stored[0], stored[1])
+        else:
+            before, listing_before = self._prompts.clean(*place, trial.item)
+            candidate = trial.item.candidate(trial.edits)
+            after, listing_after = self._prompts.shown(*place, candidate)
+            shown = Shown(before, after, listing_before, listing_after)
+        is_stored = (
+            bool(trial.records)
+            or any(edit.field == FOLLOW_UP for edit in trial.edits)
+            or not self._prompts.has_form(*place)
+        )
+        if is_stored and trial.pick is not None:
+            shown = self._as_sent(trial, trial.pick.query, shown)
+        if shown.after is None:
+            shown = shown._replace(before=NOT_SHOWN, after=NOT_SHOWN)
+        if shown.listing_after is None:
+            shown = shown._replace(listing_before=NOT_SHOWN, listing_after=NOT_SHOWN)
+        texts = {text for text in (shown.after, shown.listing_after) if isinstance(text, str)}
+        self._room -= sum(map(len, texts))
+        if self._room < 0:
+            raise more_prompts(self._reader.folder)
+        return shown
+
+    def _as_sent(self, trial: Trial, query: int, shown: Shown) -> Shown:
+        """Return the prompts that were sent, where the calls are stored in full."""
+        requests = self._reader.requests
+        after = stored_prompt(requests(trial.number, "attack", query))
+        if after is None:
+            return shown
+        before = stored_prompt(requests(trial.number, "baseline", 0))
+        return shown._replace(before=before or shown.before, after=after)
 
 
 def _as_text(prompt: Prompt | None) -> Prompt | None:
@@ -117,12 +185,20 @@ def stored_prompt(requests: Sequence[str]) -> Prompt | None:
     prompts = [json.loads(request)[1] for request in requests]
     if not prompts:
         return None
-    longest = max(prompts, key=lambda each: len(str(each)))
+    longest = max(prompts, key=lambda prompt: len(str(prompt)))
     if isinstance(longest, str):
         return longest
     return _as_text(tuple(Message(role, content) for role, content in longest))
 
 
-def most_shown(run: StoredRun) -> int:
+def most_shown(folder: Path) -> int:
     """Return the most characters of prompts that a run of its size can have in its rows."""
-    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (run.folder / FILE).stat().st_size)
+    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
+
+
+def more_prompts(folder: Path) -> StoreError:
+    """Return the refusal of a run that shows more than `most_shown`."""
+    return StoreError(
+        f"{folder / FILE} gives more prompts than a run of its size can have; "
+        "medstress did not write this file"
+    )
