@@ -80,10 +80,10 @@ and `why` it does, `margin`, `on_undecided`, `families` (`name`,
 | `for_names_like_these_reason` | why it is null |
 | `for_names_like_these_verdict` | what that interval says of B: `better`, `worse`, `undecided` |
 """
-OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
-`continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
-and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in JSON text an array
-of these four. A column of Parquet has one type: there a parameter that another attack has is null,
+OBJECTS = """Objects and arrays (`attack_spec`, `edits`, `evidence`, `attempts`, labels, turns; of
+exchanges `scores`; of items options, mentions and metadata) are such in JSONL, Parquet and
+`Run.trials()`, and JSON text in CSV. An edit is `{"field", "start", "end", "replacement"}`.
+A column of Parquet has one type: there a parameter that another attack has is null,
 one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
 `prompt_before` and `prompt_after`. A score that is not finite is null.
 """

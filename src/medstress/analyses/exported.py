@@ -29,7 +29,7 @@ from medstress.core.text import Edit, edit_distance, edits_of
 from medstress.core.trials import Answer, Trial
 from medstress.files.frames import Type, Types, check_ending, frame_of, write_rows
 from medstress.store.codec import decode_answer
-from medstress.store.prompts import NOT_SHOWN, Prompts, ShownPrompts
+from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, ShownPrompts
 from medstress.store.reader import RunReader, StoredExchange
 from medstress.store.reviews import JUDGEMENTS
 from medstress.store.trials import read
@@ -134,20 +134,21 @@ def trial_rows(run: Run, reader: RunReader) -> Iterator[Row]:
     """Yield the finished trials, with what people say of them."""
     prompts: ShownPrompts | None = None
     for trial in run.trials:
-        shown = dict.fromkeys(("before", "after", "listing_before", "listing_after"))
+        shown = None
         if trial.pick is not None:
             prompts = prompts or ShownPrompts(reader)
-            shown = prompts.of(trial)._asdict()
+            shown = prompts.of(trial)
         yield trial_row(trial, shown)
 
 
-def trial_row(trial: Trial, shown: Mapping[str, Any]) -> Row:
+def trial_row(trial: Trial, shown: Shown | None) -> Row:
     """Return a trial as a row.
 
     Args:
         trial: a finished trial.
-        shown: the prompts of a success (`medstress.store.prompts.Shown`), else None of each.
+        shown: the prompts of a success; None for any other trial.
     """
+    prompts = shown or Shown(None, None, None, None)
     arm, queries, first, pick = trial.arm, trial.queries, trial.first, trial.pick
     validity = None if pick is None else pick.validity
     # The last answer is about these edits where they are the pick's, or make a perturbed copy.
@@ -190,10 +191,10 @@ def trial_row(trial: Trial, shown: Mapping[str, Any]) -> Row:
         "validity_reason": None if validity is None else validity.reason,
         "evidence": None if validity is None else [one.as_json() for one in validity.evidence],
         "repeats": None if pick is None else pick.repeats,
-        "prompt_before": _as_turns(shown["before"]),
-        "prompt_after": _as_turns(shown["after"]),
-        "listing_before": shown["listing_before"],
-        "listing_after": shown["listing_after"],
+        "prompt_before": _as_turns(prompts.before),
+        "prompt_after": _as_turns(prompts.after),
+        "listing_before": prompts.listing_before,
+        "listing_after": prompts.listing_after,
         "attempts": list(trial.records) or None,
         "answers": list(trial.answers) or None,
         "error": trial.note if trial.verdict in _LOST else None,

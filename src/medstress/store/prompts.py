@@ -6,9 +6,9 @@ Victims' tasks are rebuilt only when a prompt is asked for, because that loads t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from medstress.core.calls import Answer, Call, Message, Prompt
 from medstress.core.errors import StoreError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NOT_SHOWN = "prompt not shown"
 """Replaces a prompt whose template would have to be executed."""
+Requests: TypeAlias = Callable[[int, str, int], Sequence[str]]
+"""(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
 
@@ -135,39 +137,49 @@ class ShownPrompts:
         Raises:
             StoreError: the run shows more than a run of its size can hold.
         """
-        place = trial.arm.place.victim, trial.arm.place.dataset
-        if stored := self._reader.result(trial.number).get("listings"):
-            shown = Shown(stored[0], stored[1], stored[0], stored[1])
-        else:
-            before, listing_before = self._prompts.clean(*place, trial.item)
-            candidate = trial.item.candidate(trial.edits)
-            after, listing_after = self._prompts.shown(*place, candidate)
-            shown = Shown(before, after, listing_before, listing_after)
-        is_stored = (
-            bool(trial.records)
-            or any(edit.field == FOLLOW_UP for edit in trial.edits)
-            or not self._prompts.has_form(*place)
-        )
-        if is_stored and trial.pick is not None:
-            shown = self._as_sent(trial, trial.pick.query, shown)
-        if shown.after is None:
-            shown = shown._replace(before=NOT_SHOWN, after=NOT_SHOWN)
-        if shown.listing_after is None:
-            shown = shown._replace(listing_before=NOT_SHOWN, listing_after=NOT_SHOWN)
+        listings = self._reader.result(trial.number).get("listings")
+        shown = shown_of(trial, listings, self._prompts, self._reader.requests)
         texts = {text for text in (shown.after, shown.listing_after) if isinstance(text, str)}
         self._room -= sum(map(len, texts))
         if self._room < 0:
             raise more_prompts(self._reader.folder)
         return shown
 
-    def _as_sent(self, trial: Trial, query: int, shown: Shown) -> Shown:
-        """Return the prompts that were sent, where the calls are stored in full."""
-        requests = self._reader.requests
-        after = stored_prompt(requests(trial.number, "attack", query))
-        if after is None:
-            return shown
-        before = stored_prompt(requests(trial.number, "baseline", 0))
-        return shown._replace(before=before or shown.before, after=after)
+
+def shown_of(
+    trial: Trial, listings: Sequence[str] | None, prompts: Prompts, requests: Requests
+) -> Shown:
+    """Return the prompts of a success, before any edit and after those of its pick.
+
+    Args:
+        trial: the success.
+        listings: those that were stored with it; None if they follow from item and template.
+        prompts: of the run's victims.
+        requests: gives the calls that are stored in full.
+    """
+    place = trial.arm.place.victim, trial.arm.place.dataset
+    if listings:
+        shown = Shown(listings[0], listings[1], listings[0], listings[1])
+    else:
+        before, listing_before = prompts.clean(*place, trial.item)
+        after, listing_after = prompts.shown(*place, trial.item.candidate(trial.edits))
+        shown = Shown(before, after, listing_before, listing_after)
+    # Conversations, and prompts that no form can reproduce, are stored in full.
+    is_stored = (
+        bool(trial.records)
+        or any(edit.field == FOLLOW_UP for edit in trial.edits)
+        or not prompts.has_form(*place)
+    )
+    if is_stored and trial.pick is not None:
+        after = stored_prompt(requests(trial.number, "attack", trial.pick.query))
+        if after is not None:
+            before = stored_prompt(requests(trial.number, "baseline", 0))
+            shown = shown._replace(before=before or shown.before, after=after)
+    if shown.after is None:
+        shown = shown._replace(before=NOT_SHOWN, after=NOT_SHOWN)
+    if shown.listing_after is None:
+        shown = shown._replace(listing_before=NOT_SHOWN, listing_after=NOT_SHOWN)
+    return shown
 
 
 def _as_text(prompt: Prompt | None) -> Prompt | None:

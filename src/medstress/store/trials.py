@@ -139,18 +139,19 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
     for row in reader.trials():
         key = (row.dataset, row.group, row.victim, row.attack, row.seed)
         if key not in arms:
-            arms[key] = _arm(row, records.get(row.attack, {}))
+            arms[key] = arm_of(row, records.get(row.attack, {}))
         whole = stored[row.item][1]
         unit = row.result.get("unit", WHOLE)
         if (row.item, unit) not in units:
             units[row.item, unit] = whole.of_unit(unit)
         cluster = clusters[row.dataset][whole.id]
         number = numbers[row.trial_id]
-        trials.append(_trial(row, number, arms[key], units[row.item, unit], cluster, embedder))
+        trials.append(trial_of(row, number, arms[key], units[row.item, unit], cluster, embedder))
     return trials
 
 
-def _arm(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
+def arm_of(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
+    """Return the arm of a stored trial; `record` is what the manifest says of its attack."""
     spec = json.loads(row.spec)
     attack = AttackRecord(
         label=row.attack,
@@ -167,9 +168,22 @@ def _arm(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
     return Arm(place=place, attack=attack, seed=row.seed, control_of=record.get("control_of"))
 
 
-def _trial(
-    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None
+def trial_of(
+    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None = None
 ) -> Trial:
+    """Decode a stored trial.
+
+    Args:
+        row: the trial.
+        number: its row in the run's file.
+        arm: its arm.
+        item: the unit that it is about.
+        cluster: of the item.
+        embedder: hash of the one whose similarities of prompts count.
+
+    Raises:
+        StoreError: its counts contradict the ledger.
+    """
     result = row.result
     queries = _queries(row)
     verdict = Verdict(row.verdict)

@@ -14,13 +14,13 @@ from medstress.core.outcomes import Verdict
 from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
+from medstress.store.prompts import Shown
 from medstress.testing.planted import SWAP, arm, control, edit, paired, trial
 
-NOTHING = dict.fromkeys(("before", "after", "listing_before", "listing_after"))
-SHOWN = {"before": "clean", "after": "new", "listing_before": "A: x", "listing_after": "A: y"}
+SHOWN = Shown("clean", "new", "A: x", "A: y")
 
 
-def row(one: Trial, shown: dict[str, Any] = NOTHING) -> dict[str, Any]:
+def row(one: Trial, shown: Shown | None = None) -> dict[str, Any]:
     return dict(trial_row(one, shown))
 
 
