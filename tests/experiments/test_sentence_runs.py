@@ -505,7 +505,7 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
     }
     run = ms.run(spec, out="run")
     assert {row.document for row in run.rows()} == {"11", "12"}
-    assert {row["document"] for row in run.trials().to_dicts()} == {"11", "12"}
+    assert {row["cluster"] for row in run.trials().to_dicts()} == {"11", "12"}
     (row,) = [row for row in run.summary()["pooled"] if row["attack"].startswith("swap")]
     assert "2 items (documents where known)" in row["asr"]["method"]
     (test,) = [each for each in run.summary()["tests"] if each["family"] == "samplers"]

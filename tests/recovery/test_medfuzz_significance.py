@@ -219,9 +219,10 @@ def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
 ) -> None:
     tested.export("exchanges", tmp_path / "exchanges.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
-    successes = {row.trial_id for row in tested.rows() if row.item_id != "cole"}
-    assert {row["about_trial"] for row in rows if row["purpose"] == "test"} == successes
-    assert {row["about_trial"] for row in rows if row["purpose"] == "attack"} == {None}
+    trials = {row.trial_id: row.item_id for row in tested.rows()}
+    successes = {trial for trial, item in trials.items() if item != "cole"}
+    assert {row["trial_id"] for row in rows if row["purpose"] == "test"} == successes
+    assert {row["trial_id"] for row in rows if row["purpose"] == "attack"} == trials.keys()
 
 
 def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:

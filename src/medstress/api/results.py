@@ -147,7 +147,7 @@ class Run:
         """Return one of the tables that `medstress export` writes as a data frame.
 
         Args:
-            name: `trials`, `items`, `exchanges`, `reviews`, `explanations` or `attacked`.
+            name: `trials`, `exchanges`, `items`, `reviews` or `attacked`.
             library: `polars` or `pandas`.
         """
         return self._frame(name, library)
@@ -278,9 +278,9 @@ class Run:
     @checked
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet and return the number of rows."""
-        from medstress.results.export import export
+        from medstress.analyses.exported import export
 
-        return self._read(lambda run: export(run, table, Path(to)))
+        return export(self.folder, table, Path(to))
 
     def __repr__(self) -> str:
         """Name the folder."""
@@ -313,10 +313,10 @@ class Run:
             return refused(error)
 
     def _frame(self, name: str, library: Library) -> Any:
-        from medstress.results.export import table_frame
+        from medstress.analyses.exported import table_frame
 
         check_library(library)
-        return as_frame(self._read(lambda run: table_frame(run, name)), library)
+        return as_frame(table_frame(self.folder, name), library)
 
     def _read(self, what: Callable[[StoredRun], T]) -> T:
         with self.opened() as run:

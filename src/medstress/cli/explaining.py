@@ -129,11 +129,13 @@ def _check(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
     from medstress.cli.screen import screen, titled
+    from medstress.files.frames import write_rows
     from medstress.files.writing import write_text
     from medstress.report.explained import brief_table, sentences
     from medstress.report.explanations import explanation_page
-    from medstress.results.export import export
+    from medstress.results.explanations import COLUMNS, explanation_records
     from medstress.results.load import open_run
+    from medstress.results.root import UNVERIFIED
     from medstress.summary.explanations import about_explanations
     from medstress.summary.summary import summarise_run
 
@@ -147,7 +149,9 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
                     f"cannot write {args.out}: {error.strerror}; give another --out"
                 ) from None
         elif args.out is not None:
-            export(run, "explanations", Path(args.out))
+            doubt = {UNVERIFIED: run.doubt} if run.doubt else {}
+            rows = ({**row, **doubt} for row in explanation_records(run))
+            write_rows(rows, Path(args.out), COLUMNS)
     found = summary.get("explanations")
     if args.json:
         print(json.dumps(found, ensure_ascii=False))
