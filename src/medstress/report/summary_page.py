@@ -69,7 +69,7 @@ def markdown_page(run: Run) -> str:
     for _, result in results_of(run):
         tables = [one for one in result.tables() if one.rows]
         parts += [markdown_table(one).rstrip("\n") for one in tables[:1]]
-    parts += map(escape, _about(run))
+    parts += map(escape, about(run))
     return "\n\n".join(parts) + "\n"
 
 
@@ -152,7 +152,7 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
         yield f"Root: {run.folder.root}"
 
 
-def _about(run: Run) -> Iterator[str]:
+def about(run: Run) -> Iterator[str]:
     """Say of what the numbers are, within which limits, and how to repeat them."""
     manifest = run.manifest
     for label, entry in manifest["victims"].items():
