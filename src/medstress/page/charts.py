@@ -283,7 +283,7 @@ def _panel(
         x = alt.X("y:Q", title=one_line(chart.y), scale=values, axis=alt.Axis(tickCount=5))
         base = data.encode(y=y, yOffset=offset) if len(names) > 1 else data.encode(y=y)
         marks = (
-            base.mark_bar(height=MARK).encode(x=x, color=colour, description=tip)
+            base.mark_bar(height=MARK, opacity=0.75).encode(x=x, color=colour, description=tip)
             if chart.kind != "dots" and chart.kind != "lines"
             else base.mark_point(filled=True, size=45, opacity=1).encode(
                 x=x, color=colour, shape=shape, description=tip
@@ -385,6 +385,7 @@ def _config(*, in_page: bool) -> dict[str, Any]:
             **text,
             "domain": False,
             "ticks": False,
+            "labelFlush": False,
             "gridColor": rule,
             "labelFontSize": 12,
             "titleFontSize": 12,

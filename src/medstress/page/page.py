@@ -26,14 +26,25 @@ from medstress.report.formats import clean
 from medstress.report.html import html_table
 from medstress.report.summary_page import about
 
-FIRST_PANELS, FIRST_ROWS = 2, 6
+FIRST_PANELS, FIRST_ROWS = 3, 6
 """Pictures on the first screen, and attacks in each."""
 MOST_LINES = 4
 """Other models on the first screen; the rest stand behind a click."""
 MOST_REMARKS = 12
 """Remarks of a section that are read at once."""
+MOST_PLACES = 3
+"""Places of one remark that are named."""
 OPEN_ROWS = 12
 """Rows of a first table that is open where a section has no picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A remark, and all places that it is about."""
+
+    text: str
+    level: str
+    places: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +53,7 @@ class Part:
 
     run: str
     """Its name, where there are several."""
-    remarks: Sequence[Remark]
+    remarks: Sequence[Sentence]
     charts: Sequence[Drawn]
     tables: Sequence[tuple[str, bool, Markup]]
     """Caption, whether it is open, and the table."""
@@ -74,6 +85,8 @@ class First:
     progress: str
     """How far an unfinished run is."""
     picture: Drawn | None
+    shown_whole: str
+    """The name of its chart, if it has all of it."""
     arm: Mapping[str, str]
     """What chooses the cases of the headline."""
 
@@ -104,7 +117,8 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
         _first(run, name, colours, FIRST_PANELS if len(runs) == 1 else 1)
         for run, name in zip(runs, names, strict=True)
     ]
-    sections = list(_sections(runs, names, colours))
+    whole = {first.name: first.shown_whole for first in firsts}
+    sections = list(_sections(runs, whole, colours))
     sheet, script = (_asset(name) for name in ("page.css", "page.js"))
     served = "connect-src 'self'; " if browser and browser.is_served else ""
     policy = (
@@ -138,25 +152,23 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     assert verdict is not None
     done, planned = len(run.trials), int(run.manifest["n_planned"])
     progress = "" if run.is_complete else f"Not complete: {done:,} of {planned:,} trials ended."
-    chart = _first_chart(run)
+    results = run.of(RESULTS)
+    chart = next((chart for chart in results.charts() if chart.points), None) if results else None
+    part = None if chart is None else _narrowed(run, chart, verdict, n_panels)
+    is_whole = chart is not None and part is not None and len(part.points) == len(chart.points)
     return First(
         name=name,
         verdict=verdict,
         others=[one.lines for one in verdict.models if one.arm is None or one.arm != verdict.arm],
         progress=progress,
-        picture=draw(_narrowed(run, chart, verdict, n_panels), colours) if chart else None,
+        picture=draw(part, colours) if part else None,
+        shown_whole=chart.name if chart and is_whole else "",
         arm={"run": name, **(verdict.arm or {})},
     )
 
 
-def _first_chart(run: Run) -> Chart | None:
-    """Return what attack and harmless edits take."""
-    results = run.of(RESULTS)
-    charts = results.charts() if results else ()
-    return charts[0] if charts and charts[0].points else None
-
-
 def _narrowed(run: Run, chart: Chart, verdict: Verdict, n_panels: int) -> Chart:
+    """Return the part of the first chart that the first screen has room for."""
     at = verdict.arm
     first = None
     if at is not None:
@@ -165,10 +177,16 @@ def _narrowed(run: Run, chart: Chart, verdict: Verdict, n_panels: int) -> Chart:
     return narrowed(chart, first, n_panels, FIRST_ROWS)
 
 
-def _sections(runs: Sequence[Run], names: Sequence[str], colours: Colours) -> Iterator[Section]:
-    """Yield a section for each result that a run has, in one order."""
+def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -> Iterator[Section]:
+    """Yield a section for each result that a run has, in one order.
+
+    Args:
+        runs: the runs.
+        whole: name of each -> the chart of its results that the first screen shows whole.
+        colours: of all series.
+    """
     shown: dict[str, dict[str, Shown]] = {}
-    for run, name in zip(runs, names, strict=True):
+    for run, name in zip(runs, whole, strict=True):
         cautions, cost = run.of(CAUTIONS), run.of(PERFORMANCE)
         results = {
             **({CAUTIONS.name: cautions} if cautions else {}),
@@ -181,7 +199,13 @@ def _sections(runs: Sequence[Run], names: Sequence[str], colours: Colours) -> It
     for key in order:
         own = shown.get(key, {})
         parts = [
-            _part(result, name if len(runs) > 1 else "", colours) for name, result in own.items()
+            _part(
+                result,
+                name if len(runs) > 1 else "",
+                colours,
+                whole[name] if key == RESULTS.name else "",
+            )
+            for name, result in own.items()
         ]
         parts = [part for part in parts if part.remarks or part.charts or part.tables]
         if parts:
@@ -197,7 +221,7 @@ def _sections(runs: Sequence[Run], names: Sequence[str], colours: Colours) -> It
                 tables=(),
                 lines=list(about(run)),
             )
-            for run, name in zip(runs, names, strict=True)
+            for run, name in zip(runs, whole, strict=True)
         ],
     )
 
@@ -205,19 +229,33 @@ def _sections(runs: Sequence[Run], names: Sequence[str], colours: Colours) -> It
 _ENDS = (CAUTIONS.name, PERFORMANCE.name)
 
 
-def _part(result: Shown, run: str, colours: Colours) -> Part:
-    charts = [draw(chart, colours) for chart in result.charts() if chart.points]
+def _part(result: Shown, run: str, colours: Colours, shown: str) -> Part:
+    """Return what a result shows, but for the chart that the first screen shows whole."""
+    charts = [
+        draw(chart, colours) for chart in result.charts() if chart.points and chart.name != shown
+    ]
     tables = [table for table in result.tables() if table.rows]
-    remarks = {(remark.sentence, remark.where): remark for remark in result.remarks()}
     return Part(
         run=run,
-        remarks=sorted(remarks.values(), key=lambda remark: remark.level != "warning"),
+        remarks=_sentences(result.remarks()),
         charts=charts,
         tables=[
             (table.caption, not i and not charts and len(table.rows) <= OPEN_ROWS, html_table(table))
             for i, table in enumerate(tables)
         ],
     )
+
+
+def _sentences(remarks: Sequence[Remark]) -> list[Sentence]:
+    """Return remarks, warnings first; a sentence on several places is read once."""
+    places: dict[tuple[str, str], dict[str, None]] = {}
+    for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
+        own = places.setdefault((remark.sentence, remark.level), {})
+        own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
+    return [
+        Sentence(text=text, level=level, places=[*filter(None, own)])
+        for (text, level), own in places.items()
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -235,7 +273,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=finalize,
     )
-    made.globals |= {"MOST_LINES": MOST_LINES, "MOST_REMARKS": MOST_REMARKS}
+    made.globals |= {"MOST_LINES": MOST_LINES, "MOST_REMARKS": MOST_REMARKS, "MOST_PLACES": MOST_PLACES}
     made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
     return made
 

@@ -61,13 +61,16 @@
   // Where cases come from
 
   const folded = new Map();
+  const strings = (value) =>
+    typeof value === "string" ? value
+      : value && typeof value === "object" ? Object.values(value).map(strings).join("\n") : "";
   const text = (one) => {
-    if (!folded.has(one)) folded.set(one, JSON.stringify(one).toLowerCase());
+    if (!folded.has(one)) folded.set(one, (words("attack", one.attack) + "\n" + strings(one)).toLowerCase());
     return folded.get(one);
   };
   const embedded = {
     list: async (wish, offset) => {
-      const search = JSON.stringify(wish.search.trim().toLowerCase()).slice(1, -1);
+      const search = wish.search.trim().toLowerCase();
       const fitting = data.cases.filter(
         (one) =>
           Object.entries(wish.filters).every(([part, value]) => String(one[part]) === value) &&
