@@ -27,12 +27,13 @@ from medstress.core.outcomes import Prediction, Verdict, parse_goal
 from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
-from medstress.page.changes import Change, mark_changes
+from medstress.page.changes import mark_changes
 from medstress.page.page import Browser, names_of
 from medstress.page.prompts import Prompts, stored_prompt
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader
+from medstress.store.trials import Folder
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
@@ -141,7 +142,9 @@ class Case:
     type: str | None
     """Semantic type of what was replaced, in words."""
     changed_in: str | None
+    n_edits: int
     edits: tuple[Swap, ...]
+    """The first of them."""
     is_pair: bool
     score_after: float | None
     scores: tuple[tuple[str, float | None, float | None], ...]
@@ -239,9 +242,7 @@ class Cases:
             validity=_STILL[validity.valid],
         )
 
-    def cases(
-        self, trials: Iterable[Trial], *, most_tried: int | None = MOST_TRIED
-    ) -> list[Case]:
+    def cases(self, trials: Iterable[Trial], *, most_tried: int | None = MOST_TRIED) -> list[Case]:
         """Build cases, reading the folder once.
 
         Args:
@@ -250,8 +251,12 @@ class Cases:
 
         Raises:
             StoreError: the folder cannot be read.
+            TypeError: the run has none, as one that tests make by hand.
         """
-        return self.run.folder.read(
+        folder = self.run.folder
+        if not isinstance(folder, Folder):
+            raise TypeError("cases are read from the folder of a run")
+        return folder.read(
             lambda reader: [self._case(trial, reader, most_tried) for trial in trials]
         )
 
@@ -356,6 +361,7 @@ class Cases:
             repeat=trial.repeat,
             type=_type(trial),
             changed_in=edits[0].field if edits else None,
+            n_edits=len(edits),
             edits=_swaps(trial, edits),
             is_pair=_is_pair(trial),
             score_after=_score(trial, last),
@@ -416,10 +422,10 @@ class Cases:
             return (), 0
         pick, probes = trial.pick, set(reader.result(trial.number).get("probes", ()))
         answers: dict[int, tuple[str, list[Any]]] = {}
-        for _, query, edits, body, tokens in reader.answered_queries([trial.number]):
+        for _, query, stored, body, tokens in reader.answered_queries([trial.number]):
             is_earlier = pick is None or query < pick.query
-            if edits is not None and query not in probes and is_earlier:
-                answers.setdefault(query, (edits, []))[1].append(decode_answer(body, *tokens))
+            if stored is not None and query not in probes and is_earlier:
+                answers.setdefault(query, (stored, []))[1].append(decode_answer(body, *tokens))
         queries = sorted(answers)
         kept = queries if most is None else queries[-most:]
         goal = trial.arm.attack.params
@@ -463,11 +469,16 @@ def browser(runs: Sequence[Run]) -> Browser:
         cases = Cases(run, name)
         built = cases.cases(cases.chosen())
         lines += [case.line for case in built]
-        held += [_cleaned(as_json(case)) for case in built]
+        held += map(json_of, built)
     data = {**shared(runs, lines), "served": False, "cases": held}
     return Browser(
         data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
     )
+
+
+def json_of(part: Case | Line) -> Json:
+    """Return a case or a line as a page reads it: texts that it can hold, four decimals."""
+    return _cleaned(as_json(part))
 
 
 FILTERS = ("outcome", "attack", "model", "dataset", "group", "run", "validity")
@@ -480,7 +491,7 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
     """Return what the script of a page knows beside cases: values of filters, and words."""
     attacks = attack_names(cell.attack for run in runs for cell in run.cells)
     models = model_names(dict.fromkeys(v for run in runs for v in run.manifest["victims"]))
-    return _cleaned(
+    data: Json = _cleaned(
         {
             "values": {
                 name: Counter(getattr(line, name) for line in lines).most_common(MOST_VALUES)
@@ -494,6 +505,7 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
             },
         }
     )
+    return dict(data)
 
 
 def as_script(value: Json) -> str:
@@ -554,9 +566,7 @@ def _scores(trial: Trial) -> tuple[tuple[str, float | None, float | None], ...]:
     if not any(columns) or _is_tagged(trial):
         return ()
     before, after = ([*column, *[None] * len(letters or "1")] for column in columns)
-    return tuple(
-        (label, before[i], after[i]) for i, label in enumerate(letters or ("similarity",))
-    )
+    return tuple((label, before[i], after[i]) for i, label in enumerate(letters or ("similarity",)))
 
 
 def _swaps(trial: Trial, edits: Sequence[Edit]) -> tuple[Swap, ...]:
@@ -624,7 +634,8 @@ def _labels(
 
 def _marked(before: str, after: str) -> Marked:
     return tuple(
-        (segment.change.value, segment.text) for segment in mark_changes(clean(before), clean(after))
+        (segment.change.value, segment.text)
+        for segment in mark_changes(clean(before), clean(after))
     )
 
 
@@ -668,6 +679,3 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
             )
         )
     return tuple(attempts)
-
-
-__all__ = ["Case", "Cases", "Change", "Line", "browser", "shared"]

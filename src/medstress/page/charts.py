@@ -253,7 +253,7 @@ def _panel(
     """Return one picture as a Vega-Lite chart; fields of its data have names of ours."""
     import altair as alt
 
-    data = alt.Chart(alt.Data(values=_rows(points)))
+    data = alt.Chart(alt.InlineData(values=_rows(points)))
     names = [name for name in numbers if any(_words(p.series) == name for p in points)]
     colours = [_series(numbers[name], in_page) for name in names]
     has_legend = not in_page and len(names) > 1
@@ -349,7 +349,7 @@ def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page
     ).properties(height=alt.Step(26))
 
 
-def _scale(chart: Chart, points: Sequence[Point]) -> str:
+def _scale(chart: Chart, points: Sequence[Point]) -> Literal["linear", "log", "symlog"]:
     if not chart.log_x:
         return "linear"
     return "log" if all(float(point.x) > 0 for point in points) else "symlog"
@@ -404,7 +404,7 @@ def _inline(spec: dict[str, Any], label: str) -> Markup:
         **spec,
         "config": _config(in_page=True),
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "padding": {"left": 8, "right": 14, "top": 4, "bottom": 4},
+        "padding": {"left": 24, "right": 16, "top": 4, "bottom": 4},
     }
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(vl_convert.vegalite_to_svg(whole, vl_version=VEGA_LITE))
@@ -441,4 +441,3 @@ def _worded(points: Sequence[Point]) -> Markup:
             else str(escape(one_line(point.series)))
         )
     return Markup(f'<p class="weighed">{" ".join(words)}</p>')
-

@@ -235,13 +235,13 @@ def _part(result: Shown, run: str, colours: Colours, shown: str) -> Part:
         draw(chart, colours) for chart in result.charts() if chart.points and chart.name != shown
     ]
     tables = [table for table in result.tables() if table.rows]
+    is_open = not charts and bool(tables) and len(tables[0].rows) <= OPEN_ROWS
     return Part(
         run=run,
         remarks=_sentences(result.remarks()),
         charts=charts,
         tables=[
-            (table.caption, not i and not charts and len(table.rows) <= OPEN_ROWS, html_table(table))
-            for i, table in enumerate(tables)
+            (table.caption, is_open and table is tables[0], html_table(table)) for table in tables
         ],
     )
 
@@ -273,7 +273,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=finalize,
     )
-    made.globals |= {"MOST_LINES": MOST_LINES, "MOST_REMARKS": MOST_REMARKS, "MOST_PLACES": MOST_PLACES}
+    made.globals |= {
+        "MOST_LINES": MOST_LINES,
+        "MOST_REMARKS": MOST_REMARKS,
+        "MOST_PLACES": MOST_PLACES,
+    }
     made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
     return made
 

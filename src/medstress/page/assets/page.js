@@ -143,6 +143,7 @@
     for (const part of ["model", "dataset", "group", "run"]) {
       if ((data.values[part] || []).length > 1) place.push(words(part, one[part]));
     }
+    if (isReadable) place.push(one.item);
     line.append(first, within("span", "case-second", make("bdi", place.join(" · "))));
     line.addEventListener("click", () => open(one.id, { focus: true }));
     return within("li", null, line);
@@ -221,7 +222,7 @@
   const table = (heads, rows, label) => {
     const line = (tag, cells) =>
       within("tr", null, ...cells.map((cell) => {
-        const made = make(tag, isThere(cell) ? String(cell) : "–");
+        const made = make(tag, isThere(cell) ? String(cell) : tag === "th" ? "" : "–");
         if (tag === "th") made.scope = "col";
         return made;
       }));
@@ -241,7 +242,8 @@
     ["Model", words("model", one.model), one.model],
     ["Data", one.dataset], ["Group", one.group], ["Item", one.item],
     ["Part", one.unit === "item" ? null : one.unit],
-    ["Type", one.type], ["Changed in", one.changed_in],
+    ["Type", one.type],
+    ["Changed in", one.changed_in], ["Changes", one.n_edits > 1 ? one.n_edits : null],
     [one.is_pair ? "Score by people" : "Right answer", one.key],
     ["Answer", to(one.before, one.after)],
     [one.is_pair ? "Similarity" : "P(right answer)",
@@ -286,9 +288,9 @@
         tokens.map((token, i) => [token, gold[i], labels[i]]), "Labels " + name));
     }
     if (one.tried.length) {
-      parts.push(make("h4", "Tried before"), table(["Query", "Change", "Answer", "Score", ""],
-        one.tried.map((t) => [t.query, swaps(t.edits), t.answer, share(t.score), t.is_refuted ? "refuted" : ""]),
-        "Tried before"));
+      const answer = (t) => (t.answer || "none") + (t.is_refuted ? ", a success that was refuted" : "");
+      parts.push(make("h4", "Tried before"), table(["Query", "Change", "Answer", "Score"],
+        one.tried.map((t) => [t.query, swaps(t.edits), answer(t), share(t.score)]), "Tried before"));
     }
     if (one.n_left_out) {
       parts.push(make("p", one.n_left_out + " earlier edits are left out: medstress case shows all.", "note"));
