@@ -51,34 +51,30 @@ variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `righ
 names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
 [What they mean](probes.md#what-each-number-means).
 """
-COMPARISON = """## `compare --json`: format 1
+COMPARISON = """## `compare --json`: format 3
 
-`verdict` (of all deciding rows together, the one to heed), `fails` (exit code 3), `a` and `b`
-(`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`, and `root`, `root_note`,
-`unverified` as in `summary --json`), `factor` (`name`, and `what` it is in A and B),
-`also_differs` (libraries and settings: name -> [in A, in B]), `metric` (the measure that decides)
-and `why` it does, `margin`, `on_undecided`, `families` (`name`,
-`size`, `without_pairs`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
+`verdict` (of all rows that decide, the one to heed), `fails` (exit code 3), `sentence`, `factor`
+(what is compared), `metric` (the measure that decides), `margin`, `a` and `b` (`folder`,
+`experiment`, `fingerprint`, `started`, `finished`, `complete`, `root`, `unverified`), `differs`
+(`what`, in `a`, in `b`, and the `factor` it is part of), `rows`, `notes`. Estimates are as in
+`summary --json`.
 
 | field of a row | meaning |
 | --- | --- |
 | `a`, `b` | `dataset`, `group`, `victim`, `attack` of the arms |
-| `metric`, `control` | `accuracy_after`, `accuracy`, `asr`, `asr_net`; the control of `asr_net` |
+| `metric`, `control` | `accuracy_after`, `accuracy`, `asr`, `asr_net`, or a score; its control |
 | `decides` | whether the verdict rests on it |
 | `verdict`, `sentence` | what is shown of B against A after adjustment; in words with numbers |
 | `n_items`, `n_pairs` | items, and pairs of trials with the same item, part, repeat and seed |
-| `n_worst` | trials that an unreadable or failed answer turns against the victim |
-| `n_lost` | pairs that a failed answer leaves open |
-| `value_a`, `value_b`, `difference` | the measure in A, in B, and B minus A, on these pairs |
-| `only_a`, `only_b` | pairs in which only A counts, only B; null for `asr_net` |
-| `interval90` | the 90 % interval of the difference, which decides on equivalence |
-| `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row |
-| `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
-| `smallest_effect` | the smallest difference found with 80 % power, at the `discordance`, or .15 |
-| `discordance` | share of discordant pairs; for `asr_net` the mean squared difference |
-| `for_names_like_these` | the difference with items and names both taken to be drawn, or null |
-| `for_names_like_these_reason` | why it is null |
-| `for_names_like_these_verdict` | what that interval says of B: `better`, `worse`, `undecided` |
+| `n_worst` | trials in which an unreadable or failed answer counts against a model |
+| `n_open` | pairs that a failed call leaves open |
+| `value_a`, `value_b`, `difference` | the measure in A, in B; B minus A for exactly these names |
+| `only_a`, `only_b` | pairs in which only A counts, only B; null where the measure is no share |
+| `names_like_these` | the difference, items and names resampled together; it decides |
+| `names_reason` | why it is null |
+| `interval90` | the 90 % interval of what decides, on which equivalence rests |
+| `p`, `p_adjusted` | two-sided, of what decides; by Holm over the rows that decide, or the others |
+| `power` | the `difference` found with 80 % power at a `discordance`; `is_assumed` |
 """
 OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
 `continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV

@@ -10,8 +10,8 @@ from intervals import Cell
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from medstress.comparison.names import for_names_like_these
-from medstress.metrics.old_stats.estimates import Z
+from medstress.stats.estimate import Z
+from medstress.stats.means import difference_of_names
 
 
 def names(runs: int) -> list[Cell]:
@@ -80,22 +80,24 @@ DRAWINGS = (
 def two_way(runs: int) -> list[Cell]:
     """How often both miss that two arms are equal over all names.
 
-    `for_names_like_these` as it is, and the statistic of the test over items at .05, which is
-    `unite`'s at 0 where every item is a document of its own and occurs once.
+    `difference_of_names` as it is, and the statistic of the test over items at .05, which is
+    `difference`'s at 0 where every item is a document of its own and occurs once.
     """
     found = []
     for drawing in DRAWINGS:
         rng, by_items, missed, none = stream("two-way", asdict(drawing)), 0, 0, 0
         for _ in range(runs):
-            told, differences = drawn(drawing, rng)
+            sides, differences = drawn(drawing, rng)
             b, c = differences.count(1), differences.count(-1)
             by_items += abs(b - c) > Z * (b + c) ** 0.5
-            clusters = [f"q{i // drawing.items}" for i in range(ITEMS)]
-            interval, _ = for_names_like_these(clusters, told, differences)
-            if interval is None:
+            names = [frozenset((*one, *other)) for one, other in zip(*sides, strict=True)]
+            n_names = min(len({name for row in side for name in row}) for side in sides)
+            clusters = np.arange(ITEMS) // drawing.items
+            interval = difference_of_names(np.array(differences), clusters, names, n_names).estimate
+            if interval.low is None or interval.high is None:
                 none += 1
                 continue
-            missed += not (interval.low or 0) <= 0 <= (interval.high or 0)
+            missed += not interval.low <= 0 <= interval.high
         items = by_items / runs if drawing.items == 1 else None
         found.append(
             {**asdict(drawing), "by items": items, "two-way": missed / runs, "none": none / runs}
@@ -103,10 +105,8 @@ def two_way(runs: int) -> list[Cell]:
     return found
 
 
-def drawn(
-    how: Drawing, rng: np.random.Generator
-) -> tuple[list[tuple[list[str], list[str]]], list[int]]:
-    """The names that both trials of each item asked, and what differs between them."""
+def drawn(how: Drawing, rng: np.random.Generator) -> tuple[list[list[list[str]]], list[int]]:
+    """The names that each side's trial of each item asked, and what differs between them."""
     lists = _asked(how, rng), _asked(how, rng)
     if how.shared:
         lists = lists[0], lists[0]
@@ -122,7 +122,7 @@ def drawn(
         rows = zip(asked.tolist(), last, strict=True)
         told.append([[f"{of} {name}" for name in row[:n]] for row, n in rows])
     differences = (held[1].astype(int) - held[0].astype(int)).tolist()
-    return list(zip(*told, strict=True)), differences
+    return told, differences
 
 
 def _asked(how: Drawing, rng: np.random.Generator) -> NDArray[np.int64]:

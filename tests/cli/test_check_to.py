@@ -127,6 +127,7 @@ def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monk
     assert len((folder / "two.jsonl").read_text("utf-8").splitlines()) == 2
 
 
+@pytest.mark.release
 def test_a_vocabulary_of_ones_own_finds_its_names(medstress, folder):
     (folder / "names.txt").write_text("rest\nsleep\n", encoding="utf-8")
     mine = ("--entities", "drugs", "--set", "entities.vocabulary=names.txt")
@@ -154,7 +155,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
     ("arguments", "sentence"),
     [
         (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
-        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also the input file; give another"),
+        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
         (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),

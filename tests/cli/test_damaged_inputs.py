@@ -251,6 +251,7 @@ def test_a_document_of_a_million_letters_is_read_in_seconds(piece):
     assert time.process_time() - started < 10
 
 
+@pytest.mark.release
 def test_a_thousand_equal_attacks_are_refused_in_seconds(bench, medstress, tmp_path):
     bench.tables["attack"] = [bench.attack("random") for _ in range(1_000)]
     started = time.process_time()

@@ -7,6 +7,7 @@ import pytest
 from medstress import recipes
 
 
+@pytest.mark.release
 def test_figures_of_one_s_own_are_written_with_captions_beside_them(medstress, finished, tmp_path):
     out = tmp_path / "new" / "figures"
     told = medstress("figures", finished.out, "--out", out, "--format", "svg, png,svg")
@@ -24,6 +25,7 @@ def test_figures_of_one_s_own_are_written_with_captions_beside_them(medstress, f
     assert named | {"index.md", "figures.tex"} == names
 
 
+@pytest.mark.release
 def test_the_layout_of_a_paper_says_what_the_run_lacks(medstress, finished, tmp_path):
     told = medstress(
         "figures", finished.out, "--out", tmp_path, "--format", "svg", "--paper", "xian2025"
@@ -84,6 +86,7 @@ def test_labels_that_the_font_lacks_are_told_of_and_latex_compiles(bench, medstr
     assert "?? ?" in (out / "results.tex").read_text("ascii")
 
 
+@pytest.mark.release
 def test_figures_replace_their_own_files_and_no_others(
     medstress, finished, tmp_path, monkeypatch, said
 ):

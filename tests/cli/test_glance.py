@@ -24,6 +24,8 @@ from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
 
+pytestmark = pytest.mark.release
+
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
     f"p{i}\tAspirin relieves pain {i}\tAspirin relieves pain {i} {'more ' * (i % 3)}\t{i % 5}\n"
@@ -178,6 +180,7 @@ def test_every_kind_of_run_fits_80_columns_and_keeps_its_numbers_whole(
     assert not [line for line in wide if str(folder) not in line and "next: " not in line]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("kind", KINDS)
 def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
     folder = folder_of(kind)
@@ -192,6 +195,7 @@ def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
         assert any(row["attack"] in line and ledger in line for line in told.out.splitlines())
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("columns", [80, 140, 400])
 @pytest.mark.parametrize("kind", ["letter", "controlled", "pairs"])
 def test_wide_breaks_no_word_on_a_narrow_terminal(kind, columns, folder_of, terminal, medstress):

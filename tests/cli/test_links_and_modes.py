@@ -150,6 +150,7 @@ def test_no_output_goes_through_a_link(run_of, medstress, tmp_path, outside, wha
     assert is_dangling or outside.read_bytes() == b"mine\n" * 100
 
 
+@pytest.mark.release
 def test_figures_go_through_no_link_in_their_folder(run_of, medstress, tmp_path, outside):
     folder = tmp_path / "figures"
     folder.mkdir()

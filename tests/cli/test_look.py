@@ -11,7 +11,9 @@ import polars
 import pytest
 
 from medstress.api.run import Run
+from medstress.core.errors import UsageError
 from medstress.core.rows import TrialRow
+from medstress.results.export import refuse_inputs
 
 ESTIMATE = {"value", "n", "low", "high", "method"}
 ROW_FIELDS = {
@@ -177,6 +179,27 @@ def test_looking_does_not_change_the_run(medstress, finished, summary):
     assert (finished.out / "run.sqlite").read_bytes() == before
 
 
+def test_an_export_replaces_an_earlier_one_and_never_what_the_run_reads(
+    medstress, finished, monkeypatch
+):
+    arguments = ("export", finished.out, "--table", "items", "--to")
+    for _ in range(2):
+        assert medstress(*arguments, finished.root / "i.jsonl").code == 0
+    monkeypatch.chdir(finished.out)
+    before = (finished.root / "items.jsonl").read_bytes()
+    told = medstress(*arguments, "../items.jsonl")
+    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert "--to ../items.jsonl: this is also an input file" in told.err
+    assert (finished.root / "items.jsonl").read_bytes() == before
+
+
+def test_a_file_in_a_folder_of_data_is_not_replaced(tmp_path):
+    refuse_inputs(tmp_path / "new.csv", [tmp_path])
+    (tmp_path / "data.csv").touch()
+    with pytest.raises(UsageError, match="is a folder of input files"):
+        refuse_inputs(tmp_path / "data.csv", [tmp_path / "other", tmp_path])
+
+
 LOOKS = (["summary"], ["summary", "--json"], ["report"], ["figures", "--out", "figures"])
 
 
@@ -208,6 +231,7 @@ def test_a_run_that_never_began_is_named(medstress, bench, look):
 # -- report ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_several_runs_are_one_page_in_the_current_folder(
     medstress, finished, tmp_path, monkeypatch
 ):

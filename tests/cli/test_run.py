@@ -560,6 +560,7 @@ def terminal(arguments, variables):
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-9]|4[0-9]|9[0-9])(?:;[0-9]+)*m")
 
 
+@pytest.mark.release
 def test_a_terminal_sees_bars_with_colours_unless_no_color_or_quiet(bench):
     arguments = bench.arguments("--limit", "4")
     loud = [argument for argument in arguments if argument != "--quiet"]

@@ -28,7 +28,7 @@ def items_of(folder):
     return {row.item_id for row in Run(folder).rows()}
 
 
-def test_n_is_chosen_on_some_items_and_reported_on_the_others(bench, tune):
+def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench, tune):
     told = tune()
     assert (told.code, told.err) == (0, "")
     split = bench.out / "tuning"
@@ -55,8 +55,13 @@ def test_n_is_chosen_on_some_items_and_reported_on_the_others(bench, tune):
         said = f"n = {choice['n']:g} ({choice['regime']}) tuned on "
         assert said in told.out
     assert f"saved {result['queries']['saved']:,} of" in told.out
+    n_calls = len(bench.received())
+    again = tune()
+    assert (again.code, again.out) == (0, told.out)
+    assert len(bench.received()) == n_calls
 
 
+@pytest.mark.release
 def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
     """The victim's own log: every n in a run of its own, against the grid in one."""
     assert tune().code == 0
@@ -81,14 +86,6 @@ def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
     assert queries["computed_alone"] == alone
 
 
-def test_the_same_command_again_asks_nothing(bench, tune):
-    first = tune()
-    n_calls = len(bench.received())
-    again = tune()
-    assert (again.code, again.out) == (0, first.out)
-    assert len(bench.received()) == n_calls
-
-
 @pytest.mark.release
 def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     whole = tune("--out", bench.root / "whole")
@@ -107,6 +104,7 @@ def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     assert len(bench.received()) == 2 * n_calls
 
 
+@pytest.mark.release
 def test_the_maximum_on_the_same_items_is_one_run_and_says_that_it_is_optimistic(
     bench, tune, medstress
 ):
@@ -138,6 +136,7 @@ def test_other_commands_work_on_both_folders(bench, tune, medstress):
     assert any("tuning split" in warning for warning in summary["warnings"])
 
 
+@pytest.mark.release
 def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
     bench.tables["victim"].append({"name": "mock", "backend": "mock"})
     bench.tables["attack"][0]["budget"] = 1
@@ -149,6 +148,7 @@ def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
     assert Run(bench.out).manifest()["complete"]
 
 
+@pytest.mark.release
 def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
     assert tune("--set", "tune.budget=1").code == 0
     assert {row.n_asked for row in Run(bench.out / "tuning").rows()} <= {0, 1}
@@ -170,7 +170,11 @@ def test_a_dry_run_asks_nothing_and_bounds_both_runs(bench, tune):
     assert not bench.out.exists()
 
 
-def test_a_folder_with_another_run_is_refused_before_anything_is_asked(bench, tune, medstress):
+def test_a_folder_with_another_run_is_refused_before_anything_is_asked(
+    bench, tune, medstress, workbench
+):
+    bench.write_items(workbench.questions(30))
+    bench.tables["experiment"]["seeds"] = [0]
     bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": -5}]
     assert bench.run() == 0
     n_calls = len(bench.received())
@@ -281,6 +285,7 @@ def test_a_victim_is_left_out_only_of_the_data_that_tell_no_n(bench, tune, workb
     assert (told.code, "victim 'half' is missing" in told.err) == (2, True)
 
 
+@pytest.mark.release
 def test_a_report_on_one_n_is_not_mixed_with_another(bench, tune):
     """With other seeds another n may be best; what the folder holds is then kept as it is."""
     assert tune("--set", "experiment.seeds=[0]").code == 0

@@ -68,7 +68,7 @@ READINGS = (
     ["summary"],
     ["summary", "--json"],
     ["report", "--out", "report.html"],
-    ["figures", "--out", "figures"],
+    pytest.param(["figures", "--out", "figures"], marks=pytest.mark.release),
     ["export", "--table", "trials", "--to", "rows.jsonl"],
     ["export", "--table", "exchanges", "--to", "rows.csv"],
     ["review", "--export", "cases.csv"],
@@ -76,7 +76,7 @@ READINGS = (
 )
 
 
-@pytest.mark.parametrize("command", READINGS, ids=" ".join)
+@pytest.mark.parametrize("command", READINGS, ids=lambda words: " ".join(words))
 def test_reading_executes_nothing_that_lies_in_a_folder_or_that_it_names(
     finished, medstress, tmp_path, monkeypatch, executed, command
 ):

@@ -42,7 +42,6 @@ from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.files.name_pairs import NamePairs
-from medstress.kinds.tagging import TAGGING
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
@@ -192,13 +191,11 @@ SENTENCE_ATTACKS = (
 NEED_MODELS = {"transformers", "llama_cpp", "spacy", "sentence_transformers"}
 """Back ends checked elsewhere: real models in tests/models, tiny ones in tests/local_models."""
 SENTENCES: list[Any] = [
-    *TAGGING.units(
-        TaggedText(
-            id="s",
-            tokens=("patients", "took", "aspirin", "or", "vitamin", "C", "daily"),
-            labels=("O", "O", "B-Drug", "O", "B-Drug", "I-Drug", "O"),
-        )
-    ),
+    *TaggedText(
+        id="s",
+        tokens=("patients", "took", "aspirin", "or", "vitamin", "C", "daily"),
+        labels=("O", "O", "B-Drug", "O", "B-Drug", "I-Drug", "O"),
+    ).units(),
     SentencePair(id="p", text_a="patients took aspirin", text_b="they were better", score=2.0),
 ]
 ATTACK_OF = {name: registry.load("attacks", name)() for name in SENTENCE_ATTACKS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,11 @@ PDWS = {"sampler": "pdws", "n": -20}
         (
             "swap_noise",
             {},
-            {"kinds": {QUESTIONS, TAGGED, PAIRS}, "is_static": True, "search_on": SearchOn.NEVER},
+            {
+                "item_kinds": {QUESTIONS, TAGGED, PAIRS},
+                "is_static": True,
+                "search_on": SearchOn.NEVER,
+            },
         ),
         (
             "synonym",
@@ -115,7 +120,7 @@ def test_every_attack_is_built_from_its_class_and_has_traits(name: str) -> None:
     attack = make_attack(name, PDWS if name == "entity_substitution" else {})
     assert attack_fault(attack) is None
     draws_names = name in ("entity_substitution", "discrete_zoo", "same_type")
-    assert QUESTIONS in attack.traits.kinds
+    assert QUESTIONS in attack.traits.item_kinds
     assert attack.traits.needs_entities == draws_names
 
 
@@ -190,3 +195,10 @@ def asked_by_name() -> Iterator[str]:
 
 def test_nothing_looks_up_an_attribute_of_an_attack_or_a_back_end_by_name() -> None:
     assert list(asked_by_name()) == []
+
+
+def test_an_attribute_named_like_a_trait_must_equal_it_and_no_name_is_spared() -> None:
+    for name in (field.name for field in fields(AttackTraits)):
+        attack = type("Other", (Least,), {name: object()})()
+        assert f"sets {name}, " in (attack_fault(attack) or "")
+    assert attack_fault(type("Other", (Least,), {"kinds": ("exception",)})()) is None

@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Load = Callable[[Path], ModuleType]
 
 
+@pytest.mark.release
 def test_a_function_that_knows_nothing_is_called_a_guesser(
     workplace: Path, load: Load, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ def two(bench):
     return bench
 
 
+@pytest.mark.release
 def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
     rows = run(two.write(), two.out).rows()
     table = {
@@ -147,6 +148,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     assert len(two.received()) == n_calls
 
 
+@pytest.mark.release
 def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkeypatch):
     analysis = two.tables.pop("analysis")
     run(two.write(), two.out)
@@ -162,6 +164,7 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     assert (row["n_unanswered"], row["universality"]["value"]) == (0, 1)
 
 
+@pytest.mark.release
 def test_an_extended_run_asks_what_its_new_rankings_need(two):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
@@ -182,6 +185,7 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
     assert any("transfer needs two victims or more" in warning for warning in summary["warnings"])
 
 
+@pytest.mark.release
 def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
     first = run(two.write(), two.out)
@@ -215,6 +219,7 @@ def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(two):
     assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
 
 
+@pytest.mark.release
 def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
     assert medstress_cli(["run", str(two.write()), "--dry-run", "--quiet"]) == 0
     # 11 items x 3 trials (two seeds and one) x 2 victims; 11 x 2 attacks x 2 victims x 4 names.

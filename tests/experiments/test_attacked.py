@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, StoreError, UsageError
 from medstress.store.run_store import FILE
 
@@ -45,12 +47,38 @@ def _answer(prompt, salt, below):
 N = 40
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Questions, names, victims, and in `source` a run: random names with 4 queries."""
+    folder = tmp_path_factory.mktemp("attacked")
+    write_inputs(folder)
+    attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        ms.run(
+            tables(
+                dataset={"name": "jsonl", "path": "items.jsonl"},
+                entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
+                attack=attack,
+            ),
+            out="source",
+        )
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of all that."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
-    (tmp_path / "names.csv").write_text(
+    return tmp_path
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "victim.py").write_text(VICTIM, encoding="utf-8")
+    (folder / "names.csv").write_text(
         "name\n" + "".join(f"changed{i}ib\n" for i in range(60)), encoding="utf-8"
     )
     rows = [
@@ -68,8 +96,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for i in range(N)
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
-    return tmp_path
+    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
 
 
 def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
@@ -79,16 +106,8 @@ def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def source(folder: Path) -> Run:
-    """Random names with 4 queries."""
-    attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
-    return ms.run(
-        tables(
-            dataset={"name": "jsonl", "path": "items.jsonl"},
-            entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
-            attack=attack,
-        ),
-        out="source",
-    )
+    """The run."""
+    return Run(folder / "source")
 
 
 def replay(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dict[str, Any]:
@@ -156,7 +175,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
     data = {"name": "jsonl", "path": "items.jsonl"}
     names = {"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"}
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
-    run = ms.run(tables(dataset=data, entities=names, attack=attack), out="source")
+    run = ms.run(tables(dataset=data, entities=names, attack=attack), out="odd")
     found = []
     for ending in ("jsonl", "csv", "parquet"):
         assert write(run, f"set.{ending}") > 0
@@ -169,6 +188,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
         assert {name: kept[name] for name in items[row["item_id"]]} == items[row["item_id"]]
 
 
+@pytest.mark.release
 def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
     folder: Path,
 ) -> None:
@@ -181,7 +201,7 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
         {"name": name, "backend": "python", "target": f"victim.py:{name}"}
         for name in ("knows", "other")
     ]
-    run = ms.run(more, out="source")
+    run = ms.run(more, out="both")
     write(run)
     rows = lines()
     assert {row["victim"] for row in rows} == {"knows", "other"}
@@ -220,6 +240,24 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -
     assert control["queries"]["asked"] <= row["queries"]["asked"]
 
 
+def test_check_suggests_the_run_that_asks_the_stored_edits(
+    source: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(source)
+    assert medstress_cli(["check", "set.jsonl", "--set", "entities.embedding=ngram"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
+    assert command == "medstress run --data set.jsonl --model NAME --attack attacked"
+    arguments = command.replace("NAME", "victim.py:knows").split()[1:]
+    assert medstress_cli([*arguments, "--out", "again"]) == 0
+    capsys.readouterr()
+    row, first = Run(Path("again")).summary()["results"][0], source.summary()["results"][0]
+    assert (row["seed"], first["seed"]) == (0, 0)
+    assert row["queries"]["asked"] == row["n_eligible"] == len(lines())
+    assert row["asr"]["value"] == first["asr_at"][0]["value"] > 0
+    assert medstress_cli(["run", "--data", "items.jsonl", *arguments[3:], "--out", "no"]) == 2
+    assert "medstress export --table attacked" in capsys.readouterr().err
+
+
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:
     write(source)
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
@@ -254,7 +292,7 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
     assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
-    said(str(error.value), "a truly worse victim looks better")
+    said(str(error.value), "a truly worse model looks better")
     with pytest.raises(UsageError):  # nor against the run that was stored
         ms.compare(source, runs[1])
 
@@ -271,9 +309,9 @@ def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
 def test_the_source_stands_against_a_replay(source: Run) -> None:
     write(source)
     found = ms.compare(source, ms.run(replay(target="other"), out="other"))
-    (row,) = found.deciding_rows
+    (row,) = found.deciding
     assert (found.factor, row.metric) == ("victim", "asr")
-    assert row.values[0].value == pooled(source)[0]["asr_at"][0]["value"]
+    assert row.value_a.value == pooled(source)[0]["asr_at"][0]["value"]
 
 
 def test_a_folder_with_other_edits_is_refused(source: Run) -> None:
@@ -421,6 +459,7 @@ def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: An
     assert not Path("none.jsonl").exists()
 
 
+@pytest.mark.release
 def test_pairs_are_refused(folder: Path, said: Any) -> None:
     Path("pairs.tsv").write_text(
         "text_a\ttext_b\tscore\n" + "".join(f"a cell {i}\tthe cell {i}\t{i}\n" for i in range(4)),

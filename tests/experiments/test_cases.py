@@ -146,6 +146,7 @@ def test_an_entity_shows_gold_and_given_labels(tmp_path):
         assert row.replacement in case.shown_after
 
 
+@pytest.mark.release
 def test_a_pair_shows_its_similarity_before_and_after(tmp_path):
     (tmp_path / "pairs.tsv").write_text(
         "id\ttext_a\ttext_b\tscore\np1\tAspirin relieves severe pain\tAspirin relieves pain\t3\n"
@@ -280,6 +281,7 @@ def test_a_served_case_is_that_of_the_terminal(opened, finished):
     assert ask(opened.app, "/secret/case/..%2Frun.sqlite")[0] == 404
 
 
+@pytest.mark.release
 def test_the_served_page_may_ask_only_its_server_and_holds_no_cases(opened):
     page = opened.get("")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
@@ -319,6 +321,7 @@ def test_viewing_writes_no_file(finished, tmp_path, mode):
         folder.chmod(0o700)
 
 
+@pytest.mark.release
 def test_a_run_in_progress_is_followed(workbench, tmp_path):
     bench = workbench.Bench(tmp_path)
     hold = tmp_path / "hold"

@@ -32,6 +32,7 @@ def labels(run: Run) -> set[str]:
     return {row.attack for row in run.rows()}
 
 
+@pytest.mark.release
 def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
     assert labels(run) == {"random", "random / no_op", "nearest", "nearest / no_op"}
@@ -45,6 +46,7 @@ def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
     assert set(by_attack["random"]["asr_net"]) == {"no_op"}
 
 
+@pytest.mark.release
 def test_every_control_beside_random_names_has_a_verdict_in_words(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, controls=True), out=tmp_path / "run")
     summary = run.summary()

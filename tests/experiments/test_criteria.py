@@ -180,6 +180,7 @@ def test_more_seeds_do_not_extend_a_run_with_criteria(planted, said):
     said(str(error.value), "[[require]]", "seeds [0]")
 
 
+@pytest.mark.release
 def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted, capsys):
     bench = planted(0.1, n=100)
     bench.tables["require"] = [
@@ -203,6 +204,7 @@ def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted,
     assert estimate["n"] > 160
 
 
+@pytest.mark.release
 def test_slices_have_rows_and_the_worst_is_named(planted):
     bench = planted(0.3)
     bench.tables["slices"] = {"by": ["subject", "rare", "key", "type", "option_length"]}
@@ -221,6 +223,7 @@ def test_slices_have_rows_and_the_worst_is_named(planted):
     assert "Slices of the data, pre-specified" in Run(bench.out).report()
 
 
+@pytest.mark.release
 def test_every_slice_must_meet_a_criterion_on_slices(planted):
     bench = planted(0.0, n=120, metric="asr", max_high=0.2, slice={"by": "subject"})
     bench.tables["slices"] = {"by": ["subject"]}
@@ -244,6 +247,7 @@ def test_slices_that_came_after_the_first_query_are_post_hoc(planted):
     assert Run(bench.out).summary()["slices"] == []
 
 
+@pytest.mark.release
 def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     bench = planted(0.3)
     rows = workbench.questions(60)
@@ -266,6 +270,7 @@ def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     assert (after["cuts"], after["label"]) == (before, "pre-specified")
 
 
+@pytest.mark.release
 def test_lengths_that_tie_make_two_slices(planted, workbench, capsys):
     bench = planted(0.3)
     rows = workbench.questions(60)
@@ -303,6 +308,7 @@ def test_a_name_that_several_attacks_have_is_refused(planted, said):
     said(str(caught.value), "near n=-5, near n=-9")
 
 
+@pytest.mark.release
 def test_a_run_is_compared_with_a_baseline(planted, said):
     old = planted(0.1, n=150)
     old.tables["victim"][0]["name"] = "old"
@@ -478,6 +484,7 @@ def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
     assert not bench.out.exists()
 
 
+@pytest.mark.release
 def test_criteria_on_a_control_and_net_of_it(planted):
     bench = planted(0.5, n=120)
     bench.tables["experiment"]["controls"] = ["no_op"]

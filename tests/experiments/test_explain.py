@@ -226,6 +226,7 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
         assert (change.sizes.sum(), change.near_share) == (pytest.approx(1.0), 1.0)
 
 
+@pytest.mark.release
 def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_matter(
     explained_folder: Path,
 ) -> None:
@@ -269,6 +270,7 @@ def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
             assert key.sum() == pytest.approx(-values.sum() / 2)
 
 
+@pytest.mark.release
 def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(
     explained_folder: Path,
 ) -> None:
@@ -288,6 +290,7 @@ def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice
     assert asked(explained_folder) == []
 
 
+@pytest.mark.release
 def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Path) -> None:
     explain(folder, evaluations=20)
     few, first = explained(folder), set(asked(folder))
@@ -308,6 +311,7 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert any("..." not in prompt for prompt in asked(folder))
 
 
+@pytest.mark.release
 def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
     explain(folder, evaluations=20)
     n = Run(folder / "run").summary()["explanations"]["n_successes"]
@@ -341,6 +345,7 @@ def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
     assert count == sum(one.before.evaluations + one.after.evaluations for one in explained(folder))
 
 
+@pytest.mark.release
 def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_chance(
     explained_folder: Path,
 ) -> None:
@@ -371,6 +376,7 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert found["cases"][0]["verdict"] == "flipped"
 
 
+@pytest.mark.release
 def test_tokens_are_exported_one_a_row(explained_folder: Path) -> None:
     to = explained_folder / "rows.jsonl"
     n = Run(explained_folder / "run").export("explanations", to)
@@ -399,6 +405,7 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert any("could not be explained" in line for line in summary["warnings"])
 
 
+@pytest.mark.release
 def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
         assert not one.after.values.any()
 
 
+@pytest.mark.release
 def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

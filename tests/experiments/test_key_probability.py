@@ -33,6 +33,7 @@ def letters(prompts):
 '''
 
 
+@pytest.mark.release
 def test_rows_say_how_far_the_keys_probability_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workbench: Any
 ) -> None:

@@ -123,6 +123,7 @@ def heaviest(log, seconds):
     return max(sum(start <= at <= start + seconds for at in times) for start in times)
 
 
+@pytest.mark.release
 def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
     experiment, tmp_path, monkeypatch
 ):
@@ -183,6 +184,7 @@ def recipe_run(experiment, tmp_path, monkeypatch):
     return go
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("admits", "unfaithful"), [(False, 1.0), (True, 0.0)])
 def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
     recipe_run, capsys, admits, unfaithful
@@ -197,6 +199,7 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
     assert not [row for row in summary["tests"] if row["family"] == "significance"]
 
 
+@pytest.mark.release
 def test_the_recipe_of_significance_tests_every_success(recipe_run, capsys):
     target = ConversationServer(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
     few = ["test.controls=30", "attack.attempts=2"]

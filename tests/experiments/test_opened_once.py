@@ -136,6 +136,7 @@ def test_a_command_opens_the_run_once(
     assert counts["rows"] == each_row * n_rows
 
 
+@pytest.mark.release
 def test_what_python_asks_for_together_is_read_once_and_asked_again_anew(
     questions: Path, counts: Counter[str]
 ) -> None:

@@ -185,6 +185,7 @@ def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(fol
             assert trial.valid is (False if trial.verdict is Verdict.FLIPPED else None)
 
 
+@pytest.mark.release
 def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
     folder: Path,
 ) -> None:
@@ -209,6 +210,7 @@ def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
     assert by_says["contradicting"]["n_censored"] == 0
 
 
+@pytest.mark.release
 def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
     found = run({"rememberer": "qstab", "reader": "open_book"}, SWAP, NONE, {"name": "no_op"})
     for attack in ("passage_swap", "passage_none"):
@@ -252,6 +254,7 @@ def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Pa
         assert with_review(trial, Settled(words=("yes", "yes"), decided=None)) == trial
 
 
+@pytest.mark.release
 def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
     victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
     found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
@@ -291,6 +294,7 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
     assert careful["queries"]["asked"] == 8 * N
 
 
+@pytest.mark.release
 def test_the_terminal_and_the_report_show_the_shares_only_where_a_passage_was_changed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

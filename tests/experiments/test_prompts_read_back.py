@@ -73,10 +73,15 @@ def readings(folder: Path) -> Iterator[list[str]]:
     "payload",
     [
         "{{ cycler.__init__.__globals__.os.system('touch MARK') }}",
-        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{% for i in range(10**9) %}{% for j in range(10**9) %}x{% endfor %}{% endfor %}",
-        "{{ 'a' * 10**11 }}",
-        "{{ not a template",
+        *(
+            pytest.param(payload, marks=pytest.mark.release)
+            for payload in (
+                "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+                "{% for i in range(10**9) %}{% for j in range(10**9) %}x{% endfor %}{% endfor %}",
+                "{{ 'a' * 10**11 }}",
+                "{{ not a template",
+            )
+        ),
     ],
 )
 def test_no_reading_command_executes_a_template_that_lies_in_a_folder(

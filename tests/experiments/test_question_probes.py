@@ -284,6 +284,7 @@ def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None
     assert all(each["accuracy"]["value"] == 0 for each in row["variants"]["by_variant"].values())
 
 
+@pytest.mark.release
 def test_controls_ask_all_items_as_often_and_the_run_verifies(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -313,6 +313,7 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     assert row["asr_gated"]["value"] == pytest.approx(1 / 6)
 
 
+@pytest.mark.release
 def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(medfuzz):
     """The turn that asks for confidences alone is too long, on clean items and under attack."""
 
@@ -337,6 +338,7 @@ def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(med
     assert result(room)["n_length_confidences"] == 0
 
 
+@pytest.mark.release
 def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(medfuzz):
     server = target()
     medfuzz(server, attack={"reasoning_tokens": 77})

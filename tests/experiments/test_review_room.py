@@ -191,6 +191,7 @@ def test_the_page_runs_only_its_own_script_and_style(folder):
     assert not re.search(r"\son\w+=|style=", served)
 
 
+@pytest.mark.release
 def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smaller(folder):
     small, again, large = (Opened(folder, sample=n, seed=3, controls=0) for n in (4, 4, 6))
     trials = [
@@ -216,6 +217,7 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     assert set(drawn) == {row.trial_id for row in flipped}
 
 
+@pytest.mark.release
 def test_planted_controls_are_what_they_say(bench, capsys):
     # Two of the right answers have another name.
     (bench.root / "synonyms.csv").write_text(
@@ -643,6 +645,7 @@ def test_two_careful_raters_who_finish_are_not_warned_of(folder):
     assert not re.search("rater|planted", warned)
 
 
+@pytest.mark.release
 def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys):
     bench.tables["require"] = [
         {"metric": "asr_valid", "min_low": 0.0, "where": {"attack": "random"}}

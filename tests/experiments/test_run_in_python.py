@@ -46,6 +46,7 @@ def run(bench):
     return ms.run(bench.write(), bench.out)
 
 
+@pytest.mark.release
 def test_a_run_is_shown_with_its_verdict_picture_and_tables_and_nothing_is_executed(run):
     page = run._repr_html_()
     found = Elements(page)
@@ -143,6 +144,7 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
     assert run.table("items").height == 12
 
 
+@pytest.mark.release
 def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
     bench.tables["attack"] = [bench.attack("random")]
     bench.tables["experiment"]["controls"] = ["no_op"]
@@ -170,6 +172,7 @@ def test_columns_have_their_types_without_values_and_without_rows_too(run, monke
             assert empty[column].dtype == full[column].dtype
 
 
+@pytest.mark.release
 def test_the_last_line_of_a_cell_is_not_flooded(run, tmp_path):
     page = run.report(to=tmp_path / "r.html")
     assert page.lower().startswith("<!doctype html>")
@@ -187,6 +190,7 @@ def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
     said(str(error.value), "medstress[pandas]")
 
 
+@pytest.mark.release
 def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
     assert {"results", "budget", "cost"} <= set(run.plots())
     assert run.plot("Success within a budget").to_dict() == run.plot("budget").to_dict()
@@ -311,6 +315,7 @@ def always_a(prompts):
     return ["A"] * len(prompts)
 
 
+@pytest.mark.release
 def test_a_comparison_is_shown_in_words_and_as_a_table(run, bench, tmp_path):
     bench.tables["victim"] = [{"name": "m", "backend": "mock"}]
     other = ms.run(bench.write(), tmp_path / "other")

@@ -153,6 +153,7 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     json.dumps(run.summary(), allow_nan=False)
 
 
+@pytest.mark.release
 def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_differs(
     folder: Path,
 ) -> None:
@@ -194,6 +195,7 @@ def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(fol
     assert tests["before_after strict precision"]["p"] is None
 
 
+@pytest.mark.release
 def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_missing(
     folder: Path,
 ) -> None:
@@ -441,6 +443,7 @@ def fails(sentences):
     assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1
 
 
+@pytest.mark.release
 def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
     attacks = [
         STATIC,

@@ -98,6 +98,7 @@ def n_stored(bench) -> int:
     return n
 
 
+@pytest.mark.release
 def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatch):
     minute = 0.4
     quickly(monkeypatch)

@@ -290,6 +290,7 @@ def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
 
 
+@pytest.mark.release
 def test_no_page_shows_a_zero_for_what_is_unknown(found: Run, tmp_path: Path) -> None:
     page = found.report()
     assert "no rule refutes it" in page

@@ -46,6 +46,7 @@ def curves(found: Run) -> dict[str, list[dict[str, Any]]]:
     return {row["attack"]: row["asr_at"] for row in found.summary()["results"]}
 
 
+@pytest.mark.release
 def test_a_run_with_100_queries_holds_every_smaller_budget(attacked: Any) -> None:
     whole, short = attacked(100), attacked(8)
     assert set(curves(whole)) == set(curves(short))

@@ -21,6 +21,8 @@ from medstress.report.plots.words import MOST_ROWS
 from medstress.report.rate_plots import forest
 from medstress.review.page import room_page
 
+pytestmark = pytest.mark.release
+
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 ACTIVE = ("href", "src", "srcset", "action", "content", "http-equiv", "class", "type", "name")
 """Attributes whose value matters; each is the same for every text."""

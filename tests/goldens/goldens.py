@@ -61,6 +61,8 @@ ESTIMATES = (
     *("letter_mass", "queries", "curve", "asr_bounds", "accuracy_bounds", "accuracy_after_bounds"),
     *SCORES,
 )
+WORST = ("asr_bounds", "accuracy_bounds", "accuracy_after_bounds")
+"""The ends of a share where open answers count at their worst."""
 NAMES = {
     "curve": ("curve", "accuracy_at"),
     "t_attack": ("t_attack", "t_fuzz"),
@@ -146,8 +148,7 @@ def read(run: str) -> dict[str, Any]:
             successes(summary), (*TESTED, "p_adjusted", "t_original", "t_attack")
         ),
         "faithfulness": picked(
-            summary.get("faithfulness", {}).get("rates", []),
-            (*RATES, "mention_rate_failed", "mention_rate_findings"),
+            mentions_of(summary), (*RATES, "mention_rate_failed", "mention_rate_findings")
         ),
     }
     return {name: rows for name, rows in told.items() if rows}
@@ -155,6 +156,10 @@ def read(run: str) -> dict[str, Any]:
 
 def of(row: dict[str, Any], name: str) -> Any:
     """A field of a row, whatever the edition calls it."""
+    share = row.get(name.removesuffix("_bounds"))
+    if name in WORST and name not in row and share:
+        # From format 3 on an estimate has its worst ends where there are any.
+        return share.get("worst") or [share["low"], share["high"]]
     return next((row[each] for each in NAMES.get(name, (name,)) if each in row), None)
 
 
@@ -170,8 +175,17 @@ def tests_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in summary.get("tests", []) if row["family"] != "significance"]
 
 
+def mentions_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rates of what reasonings mention: a row each."""
+    found = summary.get("faithfulness", [])
+    return found["rates"] if isinstance(found, dict) else found
+
+
 def successes(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """The tested successes of MedFuzz: a row each."""
+    if summary["format"] > 2:
+        families = summary.get("significance", [])
+        return [{**family, **item} for family in families for item in family["items"]]
     rows = [row for row in summary.get("tests", []) if row["family"] == "significance"]
     return [{**row, "attack": row["comparison"]} for row in rows]
 

@@ -96,6 +96,7 @@ def test_trees_and_plain_rows_agree(loaded: LoadedModel) -> None:
     assert forwarded[0] < forwarded[1] / 2
 
 
+@pytest.mark.release
 def test_it_answers_a_conversation_in_words(backend: TransformersBackend) -> None:
     turns = (Message("user", "Which vitamin prevents scurvy? Answer briefly."),)
     call = Generate(turns, Decoding(max_new_tokens=24))

@@ -17,6 +17,8 @@ from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run
 
+pytestmark = pytest.mark.release
+
 VICTIM = """
 def tags(sentences):
     return [["B-Chemical" if w in ("aspirin", "warfarin") else "O" for w in s] for s in sentences]

@@ -17,6 +17,8 @@ from medstress.figures.tex import document, with_captions
 from medstress.papers.layout import make_layout
 from medstress.papers.layouts import LAYOUTS
 
+pytestmark = pytest.mark.release
+
 PDWS = {"name": "entity_substitution", "sampler": "pdws"}
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -137,6 +137,7 @@ def test_a_run_that_is_the_other_way_round_contradicts_them(opposite):
     assert verdicts(opposite, 1) == ["supported"] * 2
 
 
+@pytest.mark.release
 def test_the_claim_about_discrete_zoo_says_whether_its_learning_rate_is_tuned(made_up):
     """PDWS flips 50 of 100; DiscreteZOO 30 with learning rate 10 and 70 with 1."""
 
@@ -238,6 +239,7 @@ def marked(made_up):
     return made_up.MadeUp(every, outcome, n_items=105, wrong=5)
 
 
+@pytest.mark.release
 def test_arms_that_mark_variants_are_never_mixed_with_default_ones(marked):
     default, other = series_of(arms(marked))
     assert (default.label, other.label) == ("default", "marked")
@@ -325,6 +327,7 @@ def test_p_values_are_adjusted_over_the_whole_table(found):
     assert all(row.p_adjusted is None for row in found if row.effect.p is None)
 
 
+@pytest.mark.release
 def test_the_csv_is_unrounded_and_says_what_was_not_tested(run):
     rows = claims_of(arms(run))
     made = {
@@ -345,6 +348,7 @@ def test_the_csv_is_unrounded_and_says_what_was_not_tested(run):
             assert line["reason"] == ""
 
 
+@pytest.mark.release
 def test_the_tex_file_holds_a_closed_table_a_place(marked):
     made = {
         each.name: each
@@ -364,6 +368,7 @@ def test_the_tex_file_holds_a_closed_table_a_place(marked):
     assert "Not tested (no DiscreteZOO in this run under the rules marked)" in tex
 
 
+@pytest.mark.release
 def test_the_index_shows_the_claims_with_their_verdicts(run):
     made = list(make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"]))
     page = index(made, "made-up")

@@ -26,6 +26,8 @@ from medstress.papers.layouts import LAYOUTS
 from medstress.papers.plots import sizes as plot_sizes
 from medstress.papers.rates import rates_of
 
+pytestmark = pytest.mark.release
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

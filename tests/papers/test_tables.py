@@ -169,6 +169,7 @@ def test_table_2_crosses_methods_with_embeddings(scaling):
     assert found[0] == pytest.approx(within, abs=0.05)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("told", "said"),
     [

@@ -122,6 +122,7 @@ def test_a_sentence_that_begins_like_the_question_is_accepted(items: tuple[Quest
     assert rejected == 0
 
 
+@pytest.mark.release
 def test_words_before_a_place_lead_to_it(items: tuple[Question, ...]) -> None:
     every = unclear = 0
     for item in items:

@@ -138,6 +138,7 @@ def share_flipped(arm: str) -> float:
     return float(np.mean([result.verdict is Verdict.FLIPPED for result in results]))
 
 
+@pytest.mark.release
 def test_random_draws_succeed_as_often_as_they_must() -> None:
     """Six of 600 names, 24 draws: 1 - C(594, 24)/C(600, 24) = .217; 80 items, s.e. .046."""
     assert share_flipped("random") == pytest.approx(0.217, abs=0.14)
@@ -148,6 +149,7 @@ def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_fo
     assert share_flipped("zoo") > 0.6
 
 
+@pytest.mark.release
 def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone() -> None:
     for arm in ("neighbourhood", "zoo, hard", "zoo, small steps"):
         assert share_flipped(arm) < share_flipped("zoo") - 0.3

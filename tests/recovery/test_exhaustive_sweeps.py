@@ -134,6 +134,7 @@ def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
     assert "every allowed name was tried on every item" in report
 
 
+@pytest.mark.release
 def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     plain = run(experiment(folder, names(), 1), out=folder / "plain")
     chosen = ITEMS[next(row.item_id for row in plain.rows() if row.n_asked)]
@@ -156,6 +157,7 @@ def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     assert "no interval is drawn" in (figures / "index.md").read_text("utf-8")
 
 
+@pytest.mark.release
 def test_probes_of_saliency_are_no_names_of_the_sweep(folder: Path) -> None:
     """Deletions are asked first; counted as names they would shift every class."""
     scores = PLANTED + (

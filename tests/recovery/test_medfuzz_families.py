@@ -145,6 +145,7 @@ def other(found: Run) -> int:
     return int(row["queries"]["other"])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("attempts", "n_controls"), [(3, 28), (5, 25)])
 def test_two_thousand_calls_buy_the_controls_of_a_success(
     bench: Path, attempts: int, n_controls: int
@@ -195,6 +196,7 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
+@pytest.mark.release
 def test_a_family_is_named_before_the_first_query_or_not_at_all(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
     assert not (bench / "refused").exists()
 
 
+@pytest.mark.release
 def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +292,7 @@ def test_the_test_of_the_paper(bench: Path) -> None:
     assert [family[key] for key in told] == [30, "attacker", "none", 1, None]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("null", ["matched", "neutral"])
 def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
     bench: Path, null: str, capsys: pytest.CaptureFixture[str]
@@ -364,6 +368,7 @@ def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     assert n_exchanges(found) > before
 
 
+@pytest.mark.release
 def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,6 +402,7 @@ def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(benc
     assert {row["n_controls"] for row in rows_of(found).values()} == {1}
 
 
+@pytest.mark.release
 def test_a_test_that_is_done_announces_what_is_left_alone(bench: Path) -> None:
     found = run(experiment(bench), bench / "left")
     settings, said = experiment(bench), list[str]()
@@ -444,6 +450,7 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     assert "p adjusted" not in shown
 
 
+@pytest.mark.release
 def test_successes_on_one_item_share_their_controls(bench: Path) -> None:
     named = {"items": ["abel"], "significance": False}
     found = run(experiment(bench, runs=3, **named), bench / "shared")

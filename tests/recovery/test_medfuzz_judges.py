@@ -130,6 +130,7 @@ def asked(folder: Path) -> Counter[tuple[str, str]]:
     return found
 
 
+@pytest.mark.release
 def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown_apart(
     folder: Path,
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_not
     assert "the votes of a judge whose replies on it cannot be read" in done.report()
 
 
+@pytest.mark.release
 def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> None:
     plain = pooled(run(tables("knowing"), folder / "plain"))
     row = pooled(run(tables("marked"), folder / "run"))
@@ -235,6 +237,7 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     assert len((folder / "log.jsonl").read_text().splitlines()) == before
 
 
+@pytest.mark.release
 def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Path) -> None:
     settings = tables("knowing")
     settings["experiment"]["cache"] = "cache"
@@ -245,6 +248,7 @@ def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Pa
     assert asked(folder) == first == {("knowing", f"tiny-{i}"): 3 for i in range(7)}
 
 
+@pytest.mark.release
 def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     # Item 0, which the judge does not know, flips; its controls are judged by nobody.
     settings = tables("lost")
@@ -305,6 +309,7 @@ name = "medfuzz"
 """
 
 
+@pytest.mark.release
 def test_a_wrong_key_of_the_second_judge_is_named_with_its_line(folder: Path) -> None:
     (folder / "e.toml").write_text(FILE)
     done = subprocess.run(

@@ -162,6 +162,7 @@ def test_the_test_takes_the_category_of_that_success(
     assert result["queries"]["other"] == 32 * 20 + 2
 
 
+@pytest.mark.release
 def test_the_case_shows_plan_reasoning_and_place_of_that_success(marked: Run) -> None:
     with open_run(marked.folder) as opened:
         cases = cases_of(opened)

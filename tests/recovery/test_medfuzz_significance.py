@@ -232,6 +232,7 @@ def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
     assert tested.summary()["performance"]["calls"] > 0
 
 
+@pytest.mark.release
 def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones(
     tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +243,7 @@ def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
 
 
+@pytest.mark.release
 def test_a_role_can_write_the_controls(
     bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,6 +264,7 @@ def test_a_role_can_write_the_controls(
     assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
 
 
+@pytest.mark.release
 def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     page = tested.report()
     assert "Significance and faithfulness" in page
@@ -274,6 +277,7 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "majority of 3 votes of a judge" in page
 
 
+@pytest.mark.release
 def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_asked(
     tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,6 +353,7 @@ def judge_cases(found: Run, **said: str) -> None:
         store.add(reviews)
 
 
+@pytest.mark.release
 def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
     bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -491,6 +496,7 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
         path.write_text(ROLES)
 
 
+@pytest.mark.release
 def test_a_folder_never_says_whom_to_ask(
     bench: Path, tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,7 @@ def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
         assert net["low"] <= 0 <= net["high"]
 
 
+@pytest.mark.release
 def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> None:
     row = of_attack(attacked(tmp_path, "always A"))
     assert row["control_table"]["no_op"] == [0, 0, 0, N // 4]
@@ -169,6 +170,7 @@ def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
     assert low > 0.6
 
 
+@pytest.mark.release
 def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) -> None:
     truth = of_attack(attacked(tmp_path / "list", "listed"))
     row = of_attack(attacked(tmp_path / "kinds", "two kinds"))
@@ -180,6 +182,7 @@ def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) ->
     assert low <= expected <= high
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
 def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, rule: str) -> None:
     truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
@@ -189,6 +192,7 @@ def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, 
     assert row["asr"]["value"] - row["control"]["no_op"]["value"] < truth < row["asr"]["value"]
 
 
+@pytest.mark.release
 def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     """Noise fills the budget: net loss shrinks as it grows, so both are told."""
     row = of_attack(attacked(tmp_path, "both"))
@@ -199,6 +203,7 @@ def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     assert last["asr_net"]["no_op"] == row["asr_net"]["no_op"]
 
 
+@pytest.mark.release
 def test_the_first_sentence_tells_the_control_and_what_is_lost(tmp_path: Path) -> None:
     summary = attacked(tmp_path, "listed")
     row = of_attack(summary)

@@ -177,6 +177,7 @@ def test_results_depend_on_neither_order_nor_batches_nor_window(
         assert row.n_asked <= int(row.attack.rpartition("/")[2])
 
 
+@pytest.mark.release
 def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
     found = run(experiment(tmp_path, ARMS), out=tmp_path / "run")
     rows = {row["attack"]: row for row in found.summary()["pooled"]}

@@ -168,6 +168,7 @@ def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypa
     assert len(bench.received()) == asked == alone[1]
 
 
+@pytest.mark.release
 def test_what_a_faster_driver_has_merged_is_completed(bench, alone, monkeypatch):
     drive = runs.Leasing.run
 
@@ -196,6 +197,7 @@ def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
     assert len(bench.received()) == alone[1]  # nothing twice, though no shard had shipped
 
 
+@pytest.mark.release
 def test_calls_never_exceed_max_queries_and_a_raised_cap_goes_on(bench, alone):
     cap = alone[1] // 2
     bench.tables["experiment"]["max_queries"] = cap
@@ -223,6 +225,7 @@ def test_a_victim_that_changed_between_two_commands_is_refused(bench, alone, sai
     assert len(bench.received()) == asked
 
 
+@pytest.mark.release
 def test_a_victim_that_could_not_answer_may_be_mended(bench, alone):
     victim = bench.root / "victim.py"
     mended = victim.read_text("utf-8")
@@ -253,6 +256,7 @@ def test_an_error_that_needs_more_than_a_sentence_keeps_its_kind():
     assert (type(told), str(told)) == (StoreError, "another run")
 
 
+@pytest.mark.release
 def test_a_run_that_asks_nothing_more_is_completed_without_its_models(bench, alone, monkeypatch):
     """A victim that needs a GPU can be opened by workers alone."""
 
@@ -267,6 +271,7 @@ def test_a_run_that_asks_nothing_more_is_completed_without_its_models(bench, alo
     spread(bench, None)
 
 
+@pytest.mark.release
 def test_a_run_that_asks_more_opens_its_models_on_the_drivers_machine(bench, monkeypatch):
     bench.tables["analysis"] = {"transfer": True}
     opened = []
@@ -303,6 +308,7 @@ def test_dry_run_checks_the_cluster(bench, capsys, flags, monkeypatch):
     assert "--ray" in capsys.readouterr().err
 
 
+@pytest.mark.release
 def test_the_rate_counts_from_the_first_lease_and_a_cap_is_told(bench, alone, monkeypatch):
     monkeypatch.setattr(drivers, "_ROUND_SECONDS", 0.001)
     seen = []
@@ -516,6 +522,7 @@ def test_the_display_counts_all_shards_together(bench, alone):
     assert max(counts.n_computed for counts in seen) == alone[1]
 
 
+@pytest.mark.release
 def test_criteria_are_judged_as_in_the_run_of_one_process(bench, monkeypatch):
     bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
     assert bench.run() == 3  # missed

@@ -79,6 +79,7 @@ def test_the_result_is_that_of_one_process(bench, alone):
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_workers_that_are_lost_in_both_phases_cost_what_they_had_not_shipped(bench, alone):
     shipped = []
 
@@ -94,7 +95,7 @@ def test_workers_that_are_lost_in_both_phases_cost_what_they_had_not_shipped(ben
     assert 0 < len(bench.received()) - alone[2] <= 2 * (5 + 1)
 
 
-@pytest.mark.parametrize("phase", ["split", "report"])
+@pytest.mark.parametrize("phase", [pytest.param("split", marks=pytest.mark.release), "report"])
 def test_another_driver_goes_on_in_the_phase_that_was_begun(bench, alone, phase):
     """The first is killed in the middle of the split, or of the report."""
     n = alone[1] // 2 if phase == "split" else (alone[2] - alone[1]) // 2
@@ -114,6 +115,7 @@ def test_another_driver_goes_on_in_the_phase_that_was_begun(bench, alone, phase)
     assert len(bench.received()) - alone[2] <= 2 * (5 + 1)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("at", ["chosen", "write_result"])
 def test_a_driver_that_ends_between_phases_or_after_the_last_buys_nothing_twice(
     bench, alone, monkeypatch, at
@@ -145,6 +147,7 @@ def test_a_limit_counts_both_phases_and_raising_it_goes_on(bench, alone):
     assert len(bench.received()) == n_all
 
 
+@pytest.mark.release
 def test_n_that_is_chosen_on_the_reported_items_takes_one_phase(bench, workbench):
     bench.tables["tune"]["choices"] = "as_published"
     arguments = bench.arguments(out=bench.root / "alone")

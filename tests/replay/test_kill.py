@@ -34,7 +34,7 @@ class Broken:
 @pytest.fixture(scope="module")
 def bench(workbench, tmp_path_factory):
     made = workbench.Bench(tmp_path_factory.mktemp("kill"))
-    made.tables["experiment"]["controls"] = ["no_op"]
+    made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment().items():
             patch.setenv(name, value)
@@ -118,7 +118,7 @@ def test_kills_happened_at_the_start_in_between_and_at_the_end(broken, unbroken)
 
 def test_every_trial_is_that_of_the_unbroken_run(bench, broken, unbroken):
     expected = bench.rows(unbroken[0])
-    assert len(expected) == 12 * 6 * 2  # every attack and its control
+    assert len(expected) == 12 * 8  # every attack and its control
     for one in broken:
         assert bench.rows(one.out) == expected
 

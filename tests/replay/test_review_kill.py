@@ -84,6 +84,7 @@ def test_what_was_confirmed_survives_a_kill(bench):
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
     hold = bench.root / "hold"
     process = bench.start(delay=0.1, hold=hold)
@@ -114,6 +115,7 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_two_rooms_at_once_write_to_one_file(bench):
     assert bench.run() == 0
     with served(bench.out) as (one, _), served(bench.out, "--sample", "3") as (other, _):

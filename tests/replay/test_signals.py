@@ -32,6 +32,7 @@ def command(bench):
     return shlex.join(["medstress", *bench.arguments()])
 
 
+@pytest.mark.release
 def test_timeout_s_term_twice_in_a_row_is_one_signal_and_loses_nothing(
     bench, workbench, monkeypatch
 ):
@@ -61,6 +62,7 @@ def test_timeout_s_term_twice_in_a_row_is_one_signal_and_loses_nothing(
     assert bench.rows() == bench.rows(whole)
 
 
+@pytest.mark.release
 def test_a_closed_terminal_ends_the_run_like_any_signal(bench, workbench):
     pty = pytest.importorskip("pty", reason="there are no terminals on this system")
     log = bench.root / "closed.jsonl"
@@ -80,6 +82,7 @@ def test_a_closed_terminal_ends_the_run_like_any_signal(bench, workbench):
     assert len(held.answered) == len(bench.received(log))
 
 
+@pytest.mark.release
 def test_the_first_process_of_a_namespace_hears_term(bench, workbench):
     into = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
     if shutil.which("unshare") is None or subprocess.run([*into, "true"], check=False).returncode:
@@ -164,6 +167,7 @@ def test_a_victim_that_hangs_does_not_keep_the_process(bench, workbench, number)
     assert len(workbench.snapshot(bench.out, bench.root / "copy").dispatched) == 3
 
 
+@pytest.mark.release
 def test_a_second_signal_stops_at_once(bench, workbench):
     process = hanging(bench, 60)
     try:
@@ -182,6 +186,7 @@ def test_a_second_signal_stops_at_once(bench, workbench):
     assert len(workbench.snapshot(bench.out, bench.root / "copy").dispatched) == 3
 
 
+@pytest.mark.release
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored(bench, workbench):
     """As nohup does it."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

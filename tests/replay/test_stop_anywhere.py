@@ -92,7 +92,7 @@ def small(bench, workbench, monkeypatch):
 
 
 @pytest.fixture(
-    params=[(0, 1), pytest.param((2, 1), marks=pytest.mark.release), (1, 3)],
+    params=[(0, 1), *(pytest.param(each, marks=pytest.mark.release) for each in ((2, 1), (1, 3)))],
     ids=["plain", "ahead", "three workers"],
 )
 def manner(request, monkeypatch):
@@ -177,6 +177,7 @@ def test_an_interrupt_before_any_write_loses_no_answer(small, workbench, monkeyp
     assert lost == []
 
 
+@pytest.mark.release
 def test_a_store_that_cannot_write_stops_the_run_and_resumes(small, workbench):
     whole = small.runs / "whole"
     assert not go(small, whole)

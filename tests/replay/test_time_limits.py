@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from medstress.attacks import EntitySubstitution
 from medstress.core.calls import Chosen
 from medstress.engine.progress import Limits
@@ -54,6 +56,7 @@ def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again
     assert verdicts == [(row.trial_id, row.verdict, row.n_asked) for row in bench.rows(whole)]
 
 
+@pytest.mark.release
 def test_max_seconds_holds_over_resumes_and_stops_cleanly(bench, monkeypatch, capsys):
     whole = bench.root / "whole"
     assert bench.run(out=whole) == 0

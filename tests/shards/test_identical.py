@@ -15,7 +15,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
 
 
-@pytest.mark.parametrize("n", [1, 3, pytest.param(8, marks=pytest.mark.release)])
+@pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 8))])
 def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
     assert bench.run() == 0
     at_once = len(bench.received())
@@ -26,6 +26,7 @@ def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
     assert verify_folder(merged).holds
 
 
+@pytest.mark.release
 def test_repeats_controls_and_several_data_sets_come_to_their_places(
     workbench, bench, sharded, same
 ):
@@ -89,6 +90,7 @@ def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
     assert len({row.unit for row in Run(merged).rows()}) > 1
 
 
+@pytest.mark.release
 def test_a_server_is_one_victim_of_many_shards(bench, sharded, same):
     with FaultServer(answer=lambda prompt: "ABCD"[len(prompt) % 4]) as server:
         bench.tables["victim"] = [

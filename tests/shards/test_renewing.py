@@ -32,6 +32,7 @@ def cycle(bench, folders):
     return go
 
 
+@pytest.mark.release
 def test_an_extension_is_bought_once_and_merged_anew(bench, cycle, folders, capsys):
     assert cycle() == 0
     n = len(bench.received())

@@ -116,6 +116,7 @@ def test_the_result_is_that_of_one_process(file: Path, alone: Path) -> None:
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_model_whose_worker_is_lost_is_trained_by_another(file: Path, alone: Path) -> None:
     """One worker is lost when it ships a model, one when it ships attacks on all."""
     shipped: list[str] = []
@@ -134,6 +135,7 @@ def test_a_model_whose_worker_is_lost_is_trained_by_another(file: Path, alone: P
     check_same(found.folder, alone)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("at", ["_keep", "attack", "write_comparison"])
 def test_a_driver_that_ends_between_phases_trains_and_asks_nothing_twice(
     file: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, at: str
@@ -161,6 +163,7 @@ def test_a_driver_that_ends_between_phases_trains_and_asks_nothing_twice(
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_driver_that_ends_in_the_last_phase_is_followed_by_another(
     file: Path, alone: Path
 ) -> None:
@@ -235,6 +238,7 @@ def test_another_model_at_the_same_place_is_refused(
     said(str(error.value), "original-0", "another model")
 
 
+@pytest.mark.release
 def test_models_of_one_machine_are_not_trained_again_but_its_run_is_refused(
     file: Path, alone: Path, said: Any
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_second_time_nothing_is_trained_and_more_seeds_join(
     assert known == [row for row in first["pooled"] if row["victim"] == "original-0"]
 
 
+@pytest.mark.release
 def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:

@@ -66,7 +66,9 @@ def test_the_loss_falls_and_f1_rises_to_one(
     assert learner.score(sentences[45:]) == 1.0
 
 
-@pytest.mark.parametrize("kind", [CrossEncoderLearner, BiEncoderLearner])
+@pytest.mark.parametrize(
+    "kind", [CrossEncoderLearner, pytest.param(BiEncoderLearner, marks=pytest.mark.release)]
+)
 def test_pairs_are_learnt(
     kind: Any, encoder: Path, pairs: list[SentencePair], tmp_path: Path
 ) -> None:
@@ -76,7 +78,9 @@ def test_pairs_are_learnt(
     assert learner.score(pairs[30:]) > 0.9
 
 
-@pytest.mark.parametrize("killed_after", [1, 6, 7, 12, 13])
+@pytest.mark.parametrize(
+    "killed_after", [7, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 6, 12, 13))]
+)
 def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(
     killed_after: int, encoder: Path, sentences: list[TaggedText], tmp_path: Path
 ) -> None:
@@ -128,6 +132,7 @@ def test_the_seed_decides_the_weights(
     assert found[0] != found[2]
 
 
+@pytest.mark.release
 def test_training_stops_where_the_score_no_longer_rises_and_keeps_the_best(
     encoder: Path, sentences: list[TaggedText], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_second_time_nothing_is_trained_and_the_same_is_told(
     assert again["training"] == first["training"]
 
 
+@pytest.mark.release
 def test_models_join_later_and_others_are_refused(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:
@@ -144,7 +145,7 @@ def test_models_join_later_and_others_are_refused(
 def test_a_killed_process_goes_on_and_ends_with_the_same_models(
     workplace: Path, encoder: Path
 ) -> None:
-    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=8))
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=4))
     code = (
         "import sys, torch, medstress.training.loop as loop\n"
         "torch.set_num_threads(1)\n"  # sums depend on the number of threads
@@ -253,6 +254,7 @@ def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     assert summaries[0]["training"] == summaries[1]["training"]
 
 
+@pytest.mark.release
 def test_the_command_prints_the_comparison_and_where_everything_is(
     workplace: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -287,6 +289,7 @@ def test_sentence_pairs_are_trained_and_attacked(
         assert training["rows"][0]["clean"]["value"] > 0.5
 
 
+@pytest.mark.release
 def test_multiple_choice_heads_are_trained_on_substitutions(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:

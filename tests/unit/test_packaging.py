@@ -78,6 +78,7 @@ def test_every_dependency_has_a_floor_that_the_release_check_can_install() -> No
         assert re.match(r"[\w.-]+(?:\[\w+\])?(==|>=|<)\d|medstress\[", each), each
 
 
+@pytest.mark.release
 def test_what_one_report_or_study_needs_is_no_part_of_the_base() -> None:
     base = {re.split("[>=<]", each)[0] for each in PROJECT["project"]["dependencies"]}
     assert not base & {"matplotlib", "pylatexenc", "tenacity", "pandas", "torch", "openai"}

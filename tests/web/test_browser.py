@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 PAGE = """<!DOCTYPE html><html lang="en"><head><title>page</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-x'">

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 COUNT = "#case-count"
 LINES = "#case-lines .case-line"

@@ -9,7 +9,7 @@ import pytest
 from medstress.api.run import run
 from medstress.cli.app import medstress_cli
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 BAD = (
     "<script>alert(1)</script>",

@@ -11,7 +11,7 @@ import pytest
 from medstress.api.run import run
 from medstress.testing import tiny_questions
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 MODELS = """
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions

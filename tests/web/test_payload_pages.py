@@ -17,7 +17,7 @@ from medstress.report.labels import FACTORS
 from medstress.report.plots.words import MOST_ROWS
 from medstress.report.rate_plots import forest
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 

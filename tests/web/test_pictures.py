@@ -11,7 +11,7 @@ import pytest
 from medstress.review.form import QUESTIONS, WORDS
 from medstress.review.page import room_page
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 SIZES = {"wide": (1440, 900), "phone": (390, 844)}
 ROOM = {

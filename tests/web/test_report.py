@@ -7,7 +7,7 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.report import render_report
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 PAGES = ("ordinary", "hostile", "empty")
 LOOKS = ((360, "light"), (768, "dark"), (1440, "light"), (1440, "dark"))

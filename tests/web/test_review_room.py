@@ -9,7 +9,7 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
 SAMPLE = ("--sample", "3", "--controls", "1")
@@ -104,6 +104,7 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_what_was_said_is_there_after_the_server_was_killed(browser, folder, served):
     tab = enter(browser, served("review", folder, *SAMPLE), "Ada")
     tab.page.keyboard.press("y")
@@ -218,6 +219,7 @@ def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tab = enter(browser, address, "Ada")

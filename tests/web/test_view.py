@@ -6,7 +6,7 @@ import pytest
 
 from medstress.api.run import run
 
-pytestmark = pytest.mark.web
+pytestmark = [pytest.mark.web, pytest.mark.release]
 
 LINES = "#case-lines .case-line"
 
@@ -52,6 +52,7 @@ def test_the_server_pages_through_every_case_and_writes_nothing(browser, example
 
 
 @pytest.mark.release
+@pytest.mark.kills
 def test_a_run_in_progress_is_followed_until_the_server_ends(browser, example, served, tmp_path):
     folder = tmp_path / "run"
     run(example.experiment, folder, limit=30)

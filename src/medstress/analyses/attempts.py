@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
@@ -23,13 +23,13 @@ from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -228,7 +228,7 @@ def attempts_of(cell: Cell) -> AttemptsOfArm | None:
 def _gates(cell: Cell, made: Sequence[Tried]) -> Iterator[Gate]:
     params = cell.attack.params
     objections = [
-        (trial.number, {each["gate"] for each in one.get("objections", ())})
+        (trial.number, {objection["gate"] for objection in one.get("objections", ())})
         for trial, one, _ in made
     ]
     for gate in params.get("gates", ()):
@@ -240,7 +240,9 @@ def _gates(cell: Cell, made: Sequence[Tried]) -> Iterator[Gate]:
             gate=gate,
             n_objected=sum(gate in gates for _, gates in objections),
             n_alone=sum(gates == {gate} for _, gates in objections),
-            asr_without=cell.share(widened) if params["gate_mode"] == "reject" else None,
+            asr_without=cell.share(widened)
+            if params.get("gate_mode", "reject") == "reject"
+            else None,
         )
 
 
@@ -307,43 +309,32 @@ class Attempts(Shown):
 
     rows: Sequence[AttemptsOfArm]
     title = "Attempts"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """Accuracy before and after, what was lost, gates, judges, and the panel beside people."""
         rows = self.rows
-        tables = [
-            table(
-                "attempts",
-                "Accuracy before and after all attempts, and attempts that asked nothing",
-                rows,
-                [*_LABELS, *_OUTCOMES],
-                n_labels=3,
-                notes=("Runs of an item weigh alike. Accuracy is of what could be attacked.",),
-            )
+        panels = [(row, row.panel) for row in rows if row.panel is not None]
+        parts = (
+            ("attempts-lost", _LOST, [(row, why) for row in rows for why in _reasons(row)]),
+            ("gates", _GATES, [(row, gate) for row in rows for gate in row.gates]),
+            ("judges", _JUDGES, [(row, judge) for row in rows for judge in row.judges]),
+            ("panel", _PANELS, panels),
+        )
+        first = table(
+            "attempts",
+            "Accuracy before and after all attempts, and attempts that asked nothing",
+            rows,
+            [*_ROW, *_OUTCOMES],
+            n_labels=3,
+            notes=["Runs of an item weigh alike. Accuracy is of what could be attacked."],
+        )
+        return [first] + [
+            table(name, caption, pairs, [*_PART, *fields], n_labels=n, notes=notes)
+            for name, fields, pairs in parts
+            for caption, n, notes in [_CAPTIONS[name]]
+            if pairs
         ]
-        lost = [(row, why) for row in rows for why in row.lost_by_reason.items()]
-        if lost:
-            tables.append(table("attempts-lost", _WHY_LOST, lost, _LOST, n_labels=4))
-        if gates := [(row, gate) for row in rows for gate in row.gates]:
-            notes = (
-                "Without it: at most this share is lost if the gate is off, as nobody knows what "
-                "an edit does that this gate alone rejected.",
-            )
-            tables.append(
-                table("gates", "What each gate did", gates, _GATES, n_labels=4, notes=notes)
-            )
-        if judges := [(row, judge) for row in rows for judge in row.judges]:
-            notes = (
-                "A judge votes only on questions whose right answer it picks before any edit: one "
-                "that misses it cannot tell whether an edit leaves it right.",
-            )
-            caption = "Judges before any edit"
-            tables.append(table("judges", caption, judges, _JUDGES, n_labels=4, notes=notes))
-        if panels := [(row, row.panel) for row in rows if row.panel is not None]:
-            notes = ("A panel corrects no rate: it is shown as what it says.",)
-            caption = "What the judges say of successes, and whether people say so too"
-            tables.append(table("panel", caption, panels, _PANELS, n_labels=3, notes=notes))
-        return tables
 
     def charts(self) -> Sequence[Chart]:
         """Accuracy after k attempts."""
@@ -430,103 +421,94 @@ class AttemptsOfRun:
 
 ATTEMPTS = AttemptsOfRun()
 
-_WHY_LOST = "Why attempts asked nothing: the first gate that objected, or what could not be read"
-_LABELS: Sequence[Field[AttemptsOfArm]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
+_CAPTIONS: Mapping[str, tuple[str, int, Sequence[str]]] = {
+    "attempts-lost": (
+        "Why attempts asked nothing: the first gate that objected, or what could not be read",
+        4,
+        (),
+    ),
+    "gates": (
+        "What each gate did",
+        4,
+        (
+            "Without it: at most this share is lost if the gate is off, as nobody knows what an "
+            "edit does that this gate alone rejected.",
+        ),
+    ),
+    "judges": (
+        "Judges before any edit",
+        4,
+        (
+            "A judge votes only on questions whose right answer it picks before any edit: one that "
+            "misses it cannot tell whether an edit leaves it right.",
+        ),
+    ),
+    "panel": (
+        "What the judges say of successes, and whether people say so too",
+        3,
+        ("A panel corrects no rate: it is shown as what it says.",),
+    ),
+}
+"""Name of a table -> its caption, how many columns name a row, and notes."""
+
+
+def _reasons(row: AttemptsOfArm) -> Iterable[tuple[str, int]]:
+    return row.lost_by_reason.items()
+
+
+def _labels(of: Callable[[Any], AttemptsOfArm]) -> list[Field[Any]]:
+    return [
+        column("Attack", lambda one: label(of(one).attack)),
+        column("Model", lambda one: label(of(one).victim)),
+        column("Data", lambda one: label(of(one).dataset), wide=True),
+    ]
+
+
+def _if_any(share: Estimate) -> Estimate | None:
+    return share if share.n else None
+
+
+_ROW, _PART = _labels(lambda row: row), _labels(lambda pair: pair[0])
+_OUTCOMES = (
+    column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
+    column(
+        "Right after all attempts",
+        lambda row: row.curve[-1].estimate,
+        "share",
+        key="accuracy_after",
+    ),
+    column("Attempts to success", "attempts_to_success.mean", "number", tip="mean"),
+    column("Median", "attempts_to_success.median", "number", wide=True),
+    column("Runs", "n_runs", "count", tip="of an item with one seed", wide=True),
+    column("Attempts", "n_made", "count"),
+    column("Asked nothing", "n_lost", "count", tip="attempts lost"),
+    column("Judged", "n_judged", "count", tip="attempts that judges voted on"),
 )
-_OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
-    Field(
-        column=Column(heading="Right at first", form="share", key="accuracy"),
-        read=lambda row: row.curve[0].estimate,
-    ),
-    Field(
-        column=Column(heading="Right after all attempts", form="share", key="accuracy_after"),
-        read=lambda row: row.curve[-1].estimate,
-    ),
-    Field(
-        column=Column(heading="Attempts to success", form="number", tip="mean"),
-        read=lambda row: row.attempts_to_success.mean,
-    ),
-    Field(
-        column=Column(heading="Median", form="number", wide=True),
-        read=lambda row: row.attempts_to_success.median,
-    ),
-    Field(
-        column=Column(heading="Runs", form="count", tip="of an item with one seed", wide=True),
-        read=lambda row: row.n_runs,
-    ),
-    Field(column=Column(heading="Attempts", form="count"), read=lambda row: row.n_made),
-    Field(
-        column=Column(heading="Asked nothing", form="count", tip="attempts lost"),
-        read=lambda row: row.n_lost,
-    ),
-    Field(
-        column=Column(heading="Judged", form="count", tip="attempts that judges voted on"),
-        read=lambda row: row.n_judged,
-    ),
+_LOST = (
+    column("Lost by", lambda pair: pair[1][0]),
+    column("Attempts", lambda pair: pair[1][1], "count"),
+    column("Of all", lambda pair: pair[1][1] / pair[0].n_made, "percent"),
+)
+_GATES = (
+    column("Gate", lambda pair: pair[1].gate),
+    column("Objected", lambda pair: pair[1].n_objected, "count"),
+    column("Alone", lambda pair: pair[1].n_alone, "count"),
+    column("Lost without it, at most", lambda pair: pair[1].asr_without, "share", wide=True),
+)
+_JUDGES = (
+    column("Judge", lambda pair: pair[1].judge),
+    column("Questions", lambda pair: pair[1].n_items, "count"),
+    column("Missed", lambda pair: _counted(pair[1].missed), "count"),
+    column("Unreadable", lambda pair: _counted(pair[1].unreadable), "count"),
+    column("Lost where no judge knows", lambda pair: pair[0].asr_unjudged, "share", wide=True),
+)
+_PANELS = (
+    column("Still right", lambda pair: pair[1].n_right, "count", tip="successes, say the judges"),
+    column("Not right", lambda pair: pair[1].n_wrong, "count"),
+    column("Agrees where people say right", lambda pair: _if_any(pair[1].agrees_right), "share"),
+    column("Agrees where people say wrong", lambda pair: _if_any(pair[1].agrees_wrong), "share"),
 )
 
 
-def _of_row(fields: Sequence[Field[AttemptsOfArm]]) -> list[Field[Any]]:
-    """Return label columns for pairs of a row and a part of it."""
-
-    def read(one: Field[AttemptsOfArm]) -> Field[Any]:
-        return Field(column=one.column, read=lambda pair: one.read(pair[0]))
-
-    return [read(one) for one in fields]
-
-
-_LOST: Sequence[Field[tuple[AttemptsOfArm, tuple[str, int]]]] = (
-    *_of_row(_LABELS),
-    Field(column=Column(heading="Lost by"), read=lambda pair: pair[1][0]),
-    Field(column=Column(heading="Attempts", form="count"), read=lambda pair: pair[1][1]),
-    Field(
-        column=Column(heading="Of all", form="percent"),
-        read=lambda pair: pair[1][1] / pair[0].n_made,
-    ),
-)
-_GATES: Sequence[Field[tuple[AttemptsOfArm, Gate]]] = (
-    *_of_row(_LABELS),
-    Field(column=Column(heading="Gate"), read=lambda pair: pair[1].gate),
-    Field(column=Column(heading="Objected", form="count"), read=lambda pair: pair[1].n_objected),
-    Field(column=Column(heading="Alone", form="count"), read=lambda pair: pair[1].n_alone),
-    Field(
-        column=Column(heading="Lost without it, at most", form="share", wide=True),
-        read=lambda pair: pair[1].asr_without,
-    ),
-)
-_JUDGES: Sequence[Field[tuple[AttemptsOfArm, Judge]]] = (
-    *_of_row(_LABELS),
-    Field(column=Column(heading="Judge"), read=lambda pair: pair[1].judge),
-    Field(column=Column(heading="Questions", form="count"), read=lambda pair: pair[1].n_items),
-    Field(
-        column=Column(heading="Missed", form="count"),
-        read=lambda pair: Entry(value=len(pair[1].missed), lines=tuple(pair[1].missed)),
-    ),
-    Field(
-        column=Column(heading="Unreadable", form="count"),
-        read=lambda pair: len(pair[1].unreadable),
-    ),
-    Field(
-        column=Column(heading="Lost where no judge knows", form="share", wide=True),
-        read=lambda pair: pair[0].asr_unjudged,
-    ),
-)
-_PANELS: Sequence[Field[tuple[AttemptsOfArm, Panel]]] = (
-    *_of_row(_LABELS),
-    Field(
-        column=Column(heading="Still right", form="count", tip="successes, say the judges"),
-        read=lambda pair: pair[1].n_right,
-    ),
-    Field(column=Column(heading="Not right", form="count"), read=lambda pair: pair[1].n_wrong),
-    Field(
-        column=Column(heading="Agrees where people say right", form="share"),
-        read=lambda pair: pair[1].agrees_right if pair[1].agrees_right.n else None,
-    ),
-    Field(
-        column=Column(heading="Agrees where people say wrong", form="share"),
-        read=lambda pair: pair[1].agrees_wrong if pair[1].agrees_wrong.n else None,
-    ),
-)
+def _counted(items: Sequence[str]) -> Entry:
+    return Entry(value=len(items), lines=tuple(items))

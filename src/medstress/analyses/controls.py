@@ -208,6 +208,7 @@ def remarks(cell: Cell, loss: Loss | None, success: Success | None) -> Iterator[
         yield Remark(
             rule="control_takes_as_much",
             where=at,
+            level="note",
             sentence=f"Harmless edits alone take {c.hits:,} of {c.n:,} right answers "
             f"({name.replace('_', ' ')}: {how}); {attack} is not shown to take more.",
         )

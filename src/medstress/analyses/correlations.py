@@ -87,7 +87,7 @@ class Similarities(Scoring):
 
     main = "pearson"
     words: ClassVar = {"pearson": "Pearson", "spearman": "Spearman"}
-    falls = NAMES
+    falls = shown = drops = NAMES
     enough = 40
     seed = 20_260_202
     is_signed = True

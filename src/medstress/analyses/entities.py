@@ -100,6 +100,8 @@ class Tagging(Scoring):
         "f1_seqeval_strict": "Seqeval strict F1",
     }
     falls = tuple(f"{measure}{match}" for match in (STRICT, RELAXED) for measure in MEASURES)
+    shown = ("precision", "recall", "f1", "f1_relaxed", "f1_seqeval_strict")
+    drops = ("f1",)
     enough = 30
     seed = 20_260_201
     undefined = "there is nothing to divide by"

@@ -13,8 +13,9 @@ from math import ceil, floor
 
 from medstress.analyses import names
 from medstress.analyses.names import Noun, capital
-from medstress.analyses.results import Row, Scored
+from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
+from medstress.analyses.scores import Score
 from medstress.analyses.success import UNSEEN
 from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.trials import Trial
@@ -47,7 +48,7 @@ class Facts:
     """Data set and group where the run has several."""
     n_results: int
     """Results among which this one may be the worst."""
-    score: Scored | None
+    score: Score | None
     """Of tagged texts and pairs, where the whole data set was perturbed."""
     score_name: str
     taken: Estimate
@@ -385,11 +386,10 @@ def facts_of(run: Run, rows: Sequence[Row]) -> Iterator[Facts]:
         )
 
 
-def _taken(row: Row) -> tuple[Estimate, Scored | None, str]:
+def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
     """Return what an arm takes, and the score that falls where a whole data set is perturbed."""
-    name, score = next(iter((row.scores or {}).items()), ("", None))
-    if score is not None and score.drop.value is not None:
-        return score.drop, score, name
+    if row.scores is not None and row.scores.main.drop.value is not None:
+        return row.scores.main.drop, row.scores.main, row.scores.scoring.main
     if row.cell.attack.asks_clean_only and row.knows is not None:
         return row.knows.accuracy, None, ""
     asr = row.success.asr if row.success else None
@@ -420,10 +420,10 @@ def _is_awaited(run: Run, row: Row) -> bool:
     return not run.is_complete and any(label in planned for label in labels)
 
 
-def _net(row: Row, score: Scored | None, control: str | None, level: float) -> Estimate | None:
+def _net(row: Row, score: Score | None, control: str | None, level: float) -> Estimate | None:
     if score is not None:
         net = score.net_drop
-        return None if net is None or net.value is None else _at(net, level)
+        return None if net.value is None else _at(net, level)
     if row.loss is None or control is None:
         return None
     return _difference_at(row.loss.tests[control], level)

@@ -23,11 +23,11 @@ from medstress.analyses.attempts import pick_attempt
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -112,7 +112,7 @@ def findings_of(item: Question) -> tuple[str, ...]:
     return tuple(filter(None, _SENTENCE.split(item.context or item.stem)))[:MAX_FINDINGS]
 
 
-def mentions(rationale: str, clause: str, known: str) -> bool:
+def mentions(rationale: str, clause: str, original: str) -> bool:
     """Return whether a reasoning shares a content word with a clause that is not in the item.
 
     Words are compared without common endings; function words and words of fewer than three letters
@@ -121,14 +121,14 @@ def mentions(rationale: str, clause: str, known: str) -> bool:
     Args:
         rationale: the reasoning.
         clause: what was inserted.
-        known: text whose words do not count: the original item.
+        original: text whose words do not count: the item before any edit.
 
     >>> mentions("As an immigrant he may ...", "who is an immigrant", "A man coughs.")
     True
     >>> mentions("The man coughs.", "who is an immigrant", "A man coughs.")
     False
     """
-    return bool((_stems(clause) - _stems(known)) & _stems(rationale))
+    return bool((_stems(clause) - _stems(original)) & _stems(rationale))
 
 
 def _stems(text: str) -> set[str]:
@@ -210,8 +210,8 @@ def mentions_of(trial: Trial, judged: Mapping[str, Any] | None) -> TrialMentions
         return None
     item = trial.item
     if judged is None:
-        known = " ".join([item.question, *item.options])
-        words = [[mentions(one.rationale, c, known) for c in one.clauses] for one in seen]
+        original = " ".join([item.question, *item.options])
+        words = [[mentions(one.rationale, c, original) for c in one.clauses] for one in seen]
         findings = [mentions(seen[-1].rationale, text, "") for text in findings_of(item)]
         method = LEXICAL
     else:
@@ -224,8 +224,8 @@ def mentions_of(trial: Trial, judged: Mapping[str, Any] | None) -> TrialMentions
         trial_id=trial.id,
         clauses=[
             Clause(attempt=one.attempt, success=one.is_success, text=text, mentioned=word)
-            for one, said in zip(seen, words, strict=True)
-            for text, word in zip(one.clauses, said, strict=True)
+            for one, answers in zip(seen, words, strict=True)
+            for text, word in zip(one.clauses, answers, strict=True)
         ],
         findings=list(findings),
         method=method,
@@ -280,7 +280,7 @@ def mentioned(cell: Cell, judged: Mapping[str, Mapping[str, Any]]) -> Mentioned 
 
 def _share(words: Iterable[tuple[TrialMentions, Sequence[bool | None]]]) -> Estimate:
     """Estimate a share over clauses; those of one item depend on each other."""
-    both = [(t.trial.path[:2], bool(word)) for t, said in words for word in said]
+    both = [(t.trial.path[:2], bool(word)) for t, answers in words for word in answers]
     if not both:
         return unknown("nothing to count")
     return rate(np.array([word for _, word in both]), number_units([path for path, _ in both]))
@@ -348,22 +348,21 @@ class FaithfulnessOfRun:
 FAITHFULNESS = FaithfulnessOfRun()
 
 
-def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Mentioned]:
+def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Any]:
     def read(row: Mentioned) -> Estimate | None:
         share: Estimate = getattr(row, name)
         return share if share.n else None
 
-    column = Column(heading=heading, form="share", key=name, tip=tip, wide=wide)
-    return Field(column=column, read=read)
+    return column(heading, read, "share", tip=tip, key=name, wide=wide)
 
 
-_FIELDS: Sequence[Field[Mentioned]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
+_FIELDS = (
+    column("Attack", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("Data", lambda row: label(row.dataset), wide=True),
     _rate("Unfaithful", "unfaithful", "successes that mention no inserted clause"),
     _rate("Mentioned", "mention_rate", "inserted clauses of successes"),
     _rate("In other attempts", "mention_rate_failed", "inserted clauses", wide=True),
     _rate("The question's own", "mention_rate_findings", "sentences of the question", wide=True),
-    Field(column=Column(heading="Said by", key="method"), read=lambda row: row.method),
+    column("Said by", "method"),
 )

@@ -54,7 +54,7 @@ class Labelling(Scoring):
 
     main = NAME
     words: ClassVar = {NAME: "Macro F1"}
-    falls = (NAME,)
+    falls = shown = drops = (NAME,)
     enough = 30
     seed = 20_260_203
     undefined = "no pair was answered"

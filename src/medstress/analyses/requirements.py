@@ -20,21 +20,29 @@ from medstress.analyses import controls
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
-from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
+from medstress.analyses.shown import (
+    Column,
+    Decision,
+    Entry,
+    Field,
+    Outcome,
+    Remark,
+    Shown,
+    Table,
+    table,
+)
 from medstress.analyses.slices import SLICES, Slice
 from medstress.analyses.success import UNSEEN, with_worst_line
 from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Ends, Estimate
+from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
 from medstress.stats.means import mean_of_names
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
 """As the manifest keeps it: metric, a limit, and where it is read."""
-Scores = Callable[[Row], Mapping[str, Estimate]]
-"""The scores of a row by metric, such as `f1_after`."""
 OpenRun = Callable[[Run, str], Run]
 """(this run, folder as the criterion names it) -> the baseline run."""
 LIMITS = ("max_high", "min_low")
@@ -90,6 +98,7 @@ class Requirements(Shown):
 
     rows: Sequence[Judged]
     title = "Criteria"
+    is_brief = True
 
     @property
     def fails(self) -> bool:
@@ -103,6 +112,18 @@ class Requirements(Shown):
     def remarks(self) -> Sequence[Remark]:
         """Say which criteria are missed or not judged, and that the run was extended."""
         return [remark for row in self.rows for remark in _remarks(row)]
+
+    def decisions(self) -> Sequence[Decision]:
+        """Return a case for each criterion: missed is a failure, not judged an error."""
+        outcomes: Mapping[bool | None, Outcome] = {True: "ok", False: "failed", None: "error"}
+        return [
+            Decision(
+                name=row.words,
+                outcome=outcomes[row.met],
+                sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),
+            )
+            for row in self.rows
+        ]
 
 
 def _remarks(row: Judged) -> Iterator[Remark]:
@@ -132,16 +153,9 @@ class RequirementsOfRun:
 
     name = "requirements"
 
-    def __init__(
-        self,
-        open_run: OpenRun | None = None,
-        scores: Scores = lambda row: {},
-    ) -> None:
-        """Take what opens baseline runs, and what reads the scores of a row.
-
-        Without the first, criteria against a baseline are not judged.
-        """
-        self._open_run, self._scores = open_run, scores
+    def __init__(self, open_run: OpenRun | None = None) -> None:
+        """Take what opens baseline runs; without it, criteria against one are not judged."""
+        self._open_run = open_run
 
     def compute(self, run: Run) -> Requirements | None:
         """Judge every criterion; None without any."""
@@ -151,7 +165,7 @@ class RequirementsOfRun:
         n = fixed.get("extended", 0)
         times = "time" if n == 1 else "times"
         caution = f"items were added {n} {times} after the first query" if n else None
-        reader = _Reader(run, self._open_run, self._scores)
+        reader = _Reader(run, self._open_run)
         rows = []
         for criterion in fixed["criteria"]:
             if not run.is_complete:
@@ -228,8 +242,8 @@ def _judged(
 class _Reader:
     """Reads what criteria are about in the rows of a run."""
 
-    def __init__(self, run: Run, open_run: OpenRun | None, scores: Scores) -> None:
-        self._run, self._open_run, self._scores = run, open_run, scores
+    def __init__(self, run: Run, open_run: OpenRun | None) -> None:
+        self._run, self._open_run = run, open_run
         self._baselines: dict[str, Run | str] = {}
 
     def measure(self, criterion: Criterion) -> Iterator[Measured]:
@@ -292,7 +306,7 @@ class _Reader:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
         rows = [row for row in results.rows if row.cell is cell] if results else []
-        for score in (self._scores(row).get(metric) for row in rows):
+        for score in (_score(row, metric) for row in rows):
             if score is not None:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
@@ -462,7 +476,7 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
     """Widen an interval so that it holds for names like these, not only for those drawn.
 
     It then reaches as far as the interval over items and that over items and names together: the
-    latter is too short where nearly all trials agree.
+    latter is too short where nearly all trials agree. Where all agree, names count as the answers.
 
     Args:
         estimate: a share of one side, or the difference of two, with its interval over items.
@@ -481,19 +495,26 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
     def of(hits: Mask, others: Mask, kept: Mask) -> Estimate:
         values: Numbers = hits[kept].astype(np.float64)
         values = values if is_share else values - others[kept]
-        some = [together[i] for i in np.flatnonzero(kept).tolist()]
-        n_names = min(
-            len(frozenset[str]().union(*(side[i] for i in np.flatnonzero(kept).tolist())))
-            for side in names
-        )
-        return mean_of_names(values, units[0][kept], some, n_names, level)
+        places = np.flatnonzero(kept).tolist()
+        some, items = [together[i] for i in places], units[0][kept]
+        n_names = min(len(frozenset[str]().union(*(side[i] for i in places))) for side in names)
+        estimate = mean_of_names(values, items, some, n_names, level)
+        if estimate.low is not None or not places:
+            return estimate
+        # All agree, or one name was drawn: as many answers as there are names, or items.
+        m, centre = max(min(n_names, len(set(items.tolist()))), 1), float(values.mean())
+        z = quantile(level)
+        if is_share:
+            low, high = wilson_ends(centre * m, m, z)
+        else:
+            half = z * z / (m + z * z)
+            low, high = centre - half, min(centre + half, 1.0)
+        method = f"{m} independent answers, for {n_names} names were drawn ({estimate.method})"
+        return replace(estimate, value=centre, low=low, high=high, method=method)
 
     counts, may = one.counts & other.counts, one.may_count & other.may_count
     by_names = of(one.hit, other.hit, counts)
     floor = 0.0 if is_share else -1.0
-    if by_names.low is None:
-        method = f"{estimate.method}; for exactly these names: {by_names.method}"
-        return replace(estimate, method=method)
     low, high = _reach((estimate.low, estimate.high), by_names, floor)
     worst = estimate.worst
     if worst is not None:
@@ -510,6 +531,12 @@ def _reach(ends: Ends, by_names: Estimate, floor: float) -> tuple[float, float]:
     if by_names.low is None or by_names.high is None:
         return low, high
     return min(low, max(by_names.low, floor)), max(high, by_names.high)
+
+
+def _score(row: Row, metric: str) -> Estimate | None:
+    """Return a score of a data set, such as `f1_after`; None where the row has none."""
+    score: Estimate | None = row.scores.columns.get(metric) if row.scores else None
+    return score
 
 
 def open_relative(run: Run, name: str) -> Run:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from medstress.analyses import controls, success
+from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
@@ -25,7 +25,6 @@ from medstress.analyses.shown import (
     panel,
     table,
 )
-from medstress.stats.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,30 +40,6 @@ class Key:
     control_of: str | None
 
 
-class Scored(Protocol):
-    """A score of a whole data set before and after an attack."""
-
-    @property
-    def before(self) -> Estimate:
-        """On the clean items."""
-
-    @property
-    def after(self) -> Estimate:
-        """On the perturbed ones."""
-
-    @property
-    def drop(self) -> Estimate:
-        """Before minus after."""
-
-    @property
-    def net_drop(self) -> Estimate | None:
-        """The drop minus that of the control; None without one."""
-
-    @property
-    def p(self) -> float | None:
-        """Of the drop; None where nothing can be tested."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """All about one attack in one place; a part is None where it has no meaning."""
@@ -75,9 +50,11 @@ class Row:
     knows: success.Knowledge | None = field(metadata=FLAT)
     success: success.Success | None = field(metadata=FLAT)
     loss: controls.Loss | None = field(metadata=FLAT)
+    validity: validity.Validity | None = field(metadata=FLAT)
+    diversity: diversity.Diversity | None = field(metadata=FLAT)
+    scores: scores.Scores | None = field(metadata=FLAT)
+    """Of tagged texts and pairs."""
     queries: Mapping[str, int]
-    scores: Mapping[str, Scored] | None = field(default=None, metadata=HIDDEN)
-    """Of tagged texts and pairs, by name, the main one first."""
 
     @property
     def name(self) -> str:
@@ -103,6 +80,9 @@ def row_of(run: Run, cell: Cell) -> Row:
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
         loss=controls.loss(run, cell) if is_attacked else None,
+        validity=validity.validity(cell),
+        diversity=diversity.part(run, cell),
+        scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
 
@@ -115,6 +95,7 @@ class Results(Shown):
     """Over seeds, controls too."""
     by_seed: Sequence[Row]
     title = "Results"
+    is_brief = True
 
     @property
     def attacks(self) -> list[Row]:
@@ -124,8 +105,9 @@ class Results(Shown):
     def tables(self) -> Sequence[Table]:
         """Rates, then outcomes and queries."""
         rows = self.attacks
-        tables = []
+        tables: list[Table] = []
         rated = [row for row in rows if row.success is not None]
+        tables += scores.tables(rows, LABELS)
         if rated:
             fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
             tables.append(
@@ -143,8 +125,9 @@ class Results(Shown):
     def charts(self) -> Sequence[Chart]:
         """What attack and controls take, and the curves over the budget."""
         rows = [row for row in self.attacks if row.success is not None]
+        charts = scores.charts(self.rows)
         if not rows:
-            return ()
+            return charts
         places = [row.cell.place for row in rows]
         bars, curves = [], []
         for row in rows:
@@ -159,7 +142,7 @@ class Results(Shown):
                 Point(x=point.budget, y=point.estimate, series=row.name, panel=at)
                 for point in row.success.asr_at
             ]
-        charts = [
+        charts.append(
             Chart(
                 name="loss",
                 title="Lost under attack, and under harmless edits",
@@ -168,7 +151,7 @@ class Results(Shown):
                 y="share of right answers lost",
                 points=tuple(bars),
             )
-        ]
+        )
         if any(len(row.success.asr_at) > 1 for row in rows if row.success):
             charts.append(
                 Chart(
@@ -185,14 +168,16 @@ class Results(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """What each part has to say of a row."""
-        return [
+        of_rows = (
             remark
             for row in self.attacks
             for remark in (
                 *success.remarks(row.cell, row.counts, row.knows),
                 *controls.remarks(row.cell, row.loss, row.success),
+                *validity.remarks(row.cell, row.validity),
             )
-        ]
+        )
+        return [*of_rows, *scores.remarks(self.rows)]
 
 
 class ResultsOfRun:
@@ -249,6 +234,12 @@ RATES: Sequence[Field[Row]] = (
             heading="Lost (ASR)", form="share", tip="lost under attack, of what was right"
         ),
         read=lambda row: success.with_worst_line(row.success.asr) if row.success else None,
+    ),
+    Field(
+        column=Column(
+            heading="Lost, valid", form="share", tip="lost where the right answer stays right"
+        ),
+        read=lambda row: row.validity.asr_valid if row.validity else None,
     ),
 )
 

@@ -17,13 +17,13 @@ from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     table,
 )
 from medstress.core.trials import Trial
@@ -392,10 +392,10 @@ def _path(trial: Trial) -> Path:
 
 def _first_trials(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> set[str]:
     """Return one trial of every case, of those that the run still has."""
-    known = [(one.trial_id, one.case_id) for one in reviews if one.trial_id in trials]
-    case_of = {trial: case for trial, case in known if case is not None}
+    reviewed = [(one.trial_id, one.case_id) for one in reviews if one.trial_id in trials]
+    case_of = {trial: case for trial, case in reviewed if case is not None}
     first: dict[str, str] = {}
-    for trial, _ in known:
+    for trial, _ in reviewed:
         first.setdefault(case_of.get(trial, str(trial)), str(trial))
     return set(first.values())
 
@@ -471,12 +471,12 @@ def _answers(
     reviews: Iterable[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
 ) -> Answers | None:
     """Compare people with models on the same items; None if nobody answered any."""
-    known = [
+    answered = [
         (one, trials[str(one.trial_id)])
         for one in reviews
         if ANSWER in one.answers and one.role != ADJUDICATOR and one.trial_id in trials
     ]
-    if not known:
+    if not answered:
         return None
 
     def right(some: Iterable[tuple[OneReview, Trial]]) -> Right:
@@ -492,18 +492,18 @@ def _answers(
         return Right(clean=share(CLEAN), attacked=share(ATTACKED))
 
     def models(version: str) -> Estimate:
-        shown = {t.id: t for one, t in known if one.answers[SHOWN] == version}
+        shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
         return _share((_path(t), version == CLEAN or t.first is None) for t in shown.values())
 
     return Answers(
-        n_items=len({_path(trial) for _, trial in known}),
-        people=right(known),
+        n_items=len({_path(trial) for _, trial in answered}),
+        people=right(answered),
         raters=[
             RaterRight(
                 rater=_called(number),
-                right=right(p for p in known if raters[_name(p[0])] == number),
+                right=right(p for p in answered if raters[_name(p[0])] == number),
             )
-            for number in sorted({raters[_name(one)] for one, _ in known})
+            for number in sorted({raters[_name(one)] for one, _ in answered})
         ],
         models=Right(clean=models(CLEAN), attacked=models(ATTACKED)),
     )
@@ -518,55 +518,44 @@ def _if_any(share: Estimate) -> Estimate | None:
     return share if share.n else None
 
 
-def _count(heading: str, name: str, tip: str = "") -> Field[Judgement]:
-    column = Column(heading=heading, form="count", key=name, tip=tip)
-    return Field(column=column, read=lambda one: getattr(one, name))
-
-
-_JUDGEMENTS: Sequence[Field[Judgement]] = (
-    Field(
-        column=Column(heading="Judgement", key="judgement"), read=lambda one: WORDS[one.judgement]
-    ),
-    Field(
-        column=Column(heading="Yes", form="share", tip="of the settled cases"),
-        read=lambda one: _if_any(one.yes),
-    ),
-    _count("Cases", "n_cases"),
-    _count("Split", "n_split", "raters disagree"),
-    _count("Decided", "n_decided", "by an adjudicator"),
-    _count("Open", "n_open"),
+_JUDGEMENTS = (
+    column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
+    column("Yes", lambda one: _if_any(one.yes), "share", tip="of the settled cases"),
+    column("Cases", "n_cases", "count"),
+    column("Split", "n_split", "count", tip="raters disagree"),
+    column("Decided", "n_decided", "count", tip="by an adjudicator"),
+    column("Open", "n_open", "count"),
 )
 
 
-def _coefficient(heading: str, name: str) -> Field[Judgement]:
+def _coefficient(heading: str, name: str) -> Field[Any]:
     def read(one: Judgement) -> Estimate | None:
         estimate: Estimate = getattr(one.agreement, name)
         return None if estimate.value is None else estimate
 
-    return Field(column=Column(heading=heading, form="score", key=name), read=read)
+    return column(heading, read, "score", key=name)
 
 
-_AGREEMENT: Sequence[Field[Judgement]] = (
+_AGREEMENT = (
     _JUDGEMENTS[0],
     _coefficient("Agreeing pairs", "raw"),
     _coefficient("Cohen's kappa", "cohen"),
     _coefficient("Fleiss' kappa", "fleiss"),
     _coefficient("Krippendorff's alpha", "krippendorff"),
 )
-_ON_PLANTED: Sequence[Field[OnPlanted]] = (
-    Field(column=Column(heading="Rater"), read=lambda one: one.rater),
-    Field(column=Column(heading="Planted"), read=lambda one: _PLANTED[one.control]),
-    Field(
-        column=Column(heading="Right", form="share"),
-        read=lambda one: Entry(
-            value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ()
-        ),
-    ),
+
+
+def _believed(one: OnPlanted) -> Entry:
+    return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
+
+
+_ON_PLANTED = (
+    column("Rater", "rater"),
+    column("Planted", lambda one: _PLANTED[one.control]),
+    column("Right", _believed, "share"),
 )
-_ANSWERS: Sequence[Field[tuple[str, Right]]] = (
-    Field(column=Column(heading="Who answered"), read=lambda row: row[0]),
-    Field(column=Column(heading="Clean", form="share"), read=lambda row: _if_any(row[1].clean)),
-    Field(
-        column=Column(heading="Attacked", form="share"), read=lambda row: _if_any(row[1].attacked)
-    ),
+_ANSWERS = (
+    column("Who answered", lambda row: row[0]),
+    column("Clean", lambda row: _if_any(row[1].clean), "share"),
+    column("Attacked", lambda row: _if_any(row[1].attacked), "share"),
 )

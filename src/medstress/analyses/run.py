@@ -25,9 +25,10 @@ from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
-from medstress.store.trials import Folder
+from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -67,6 +68,9 @@ class Stored(Protocol):
     doubt: str | None
     root: str | None
 
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
+
     @property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries."""
@@ -74,6 +78,15 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What the perturbed queries of attacks put in."""
+
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
 
 
 class Run:
@@ -380,9 +393,8 @@ class Cell:
 
 def _is_unread(trial: Trial) -> bool:
     first = trial.first
-    has_options = bool(getattr(trial.item, "letters", ""))
     return (
-        has_options
+        bool(trial.item.letters)
         and first is not None
         and first.answer.answer is None
         and trial.queries.unreadable > 0

@@ -97,7 +97,11 @@ class Scoring(ABC):
     words: ClassVar[Mapping[str, str]]
     """Name of a score -> what people call it, in the order of tables."""
     falls: ClassVar[Sequence[str]]
-    """The scores whose fall is shown and tested."""
+    """The scores whose fall is tested."""
+    shown: ClassVar[Sequence[str]]
+    """The scores in tables."""
+    drops: ClassVar[Sequence[str]]
+    """Those of them whose fall is shown."""
     enough: ClassVar[int]
     """Clusters from which an interval is called 95 %."""
     seed: ClassVar[int]
@@ -447,7 +451,7 @@ def tables(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> list[Table]:
             Field(column=Column(heading="Type"), read=lambda pair: pair[1]),
             *(
                 _field(scoring, name, part, _by_type)
-                for name in scoring.words
+                for name in scoring.shown
                 for part in ("before", "after")
             ),
         ]
@@ -593,9 +597,9 @@ _PARTS: Mapping[str, tuple[str, str]] = {
 
 
 def _fields(scoring: Scoring, rows: Sequence[RowT]) -> Iterator[Field[RowT]]:
-    for name in scoring.words:
+    for name in scoring.shown:
         parts = ["before", "after"]
-        if name in scoring.falls:
+        if name in scoring.drops:
             parts += ["drop", "net_drop"] if name == scoring.main else ["drop"]
         for part in parts:
             yield _field(scoring, name, part, _of_all)

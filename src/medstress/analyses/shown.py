@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
 
 R = TypeVar("R")
+Outcome: TypeAlias = Literal["ok", "failed", "error"]
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +87,38 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Generic[R]):
+class Field(Generic[R_contra]):
     """A column, and how it is read from a row of results."""
 
     column: Column
-    read: Callable[[R], Value | Entry]
+    read: Callable[[R_contra], Value | Entry]
+
+
+def column(
+    heading: str,
+    read: str | Callable[[Any], Value | Entry],
+    form: Form = "text",
+    *,
+    tip: str = "",
+    key: str = "",
+    wide: bool = False,
+) -> Field[Any]:
+    """Return a column that is read from rows by the name of an attribute, or by a function.
+
+    >>> column("Cases", "n_cases", "count").column.key
+    'n_cases'
+    """
+    by_name = attrgetter(read) if isinstance(read, str) else read
+    return Field(
+        column=Column(
+            heading=heading,
+            form=form,
+            tip=tip,
+            key=key or (read if isinstance(read, str) else ""),
+            wide=wide,
+        ),
+        read=by_name,
+    )
 
 
 def table(
@@ -117,6 +147,31 @@ def table(
     )
 
 
+class Placed(Protocol):
+    """What names a place, such as a row of results."""
+
+    @property
+    def dataset(self) -> str:
+        """Label of the data set."""
+
+    @property
+    def group(self) -> str:
+        """Label of the entity group."""
+
+    @property
+    def victim(self) -> str:
+        """Label of the model."""
+
+
+def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
+    """Return the columns that name the place of a row: model, data set, group."""
+    return [
+        Field(column=Column(heading="Model"), read=lambda row: label(of(row).victim)),
+        Field(column=Column(heading="Data", wide=True), read=lambda row: label(of(row).dataset)),
+        Field(column=Column(heading="Group", wide=True), read=lambda row: label(of(row).group)),
+    ]
+
+
 def as_entry(value: Value | Entry) -> Entry:
     """Return a value as an entry of a table."""
     return value if isinstance(value, Entry) else Entry(value=value)
@@ -142,7 +197,8 @@ class Chart:
     name: str
     title: str
     kind: Literal["bars", "lines", "dots", "heat", "words"]
-    """`words` colours texts by a value: x is the place, series the word."""
+    """`heat`: x is the column and the series the row. `words` colours texts by a value: x is the
+    place, series the word."""
     x: str
     """Title of the axis."""
     y: str
@@ -167,12 +223,12 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Decision:
     """One decision, as continuous integration reads it."""
 
     name: str
     """What was judged, in a few words."""
-    outcome: Literal["ok", "failed", "error"]
+    outcome: Outcome
     """`failed` if it is not good enough, `error` if it could not be judged."""
     sentence: str
     """What was measured."""
@@ -183,6 +239,8 @@ class Shown:
 
     title: str = ""
     """Heading of its section."""
+    is_brief: bool = False
+    """Whether the terminal prints its first table without being asked for all."""
 
     def tables(self) -> Sequence[Table]:
         """Tables; the terminal prints the first."""
@@ -196,7 +254,7 @@ class Shown:
         """Sentences and warnings."""
         return ()
 
-    def cases(self) -> Sequence[Case]:
+    def decisions(self) -> Sequence[Decision]:
         """Decisions: criteria, comparisons."""
         return ()
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
+from operator import attrgetter
 from typing import Any
 
 from medstress.analyses.as_json import HIDDEN
@@ -32,13 +33,14 @@ from medstress.analyses.families import (
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
+    Form,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -60,7 +62,7 @@ NOT_VALID = "people find that the right answer is no longer right: left out of t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestedSuccess:
+class SuccessTest:
     """The test of one success; numbers are None where it ended early."""
 
     trial: Trial = field(metadata=HIDDEN)
@@ -127,7 +129,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestsOfArm:
+class ArmTests:
     """The tests of one attack on one model."""
 
     place: Place = field(metadata=HIDDEN)
@@ -138,18 +140,18 @@ class TestsOfArm:
     null: Null
     n_family: int
     """Tests that p-values are adjusted over; families reach over attacks and models."""
-    items: Sequence[TestedSuccess]
+    items: Sequence[SuccessTest]
 
 
-def tested(trial: Trial, one: StoredInquiry) -> TestedSuccess:
+def tested(trial: Trial, one: StoredInquiry) -> SuccessTest:
     """Return the test of one success, not adjusted yet."""
     findings, spec = one.findings, one.spec
-    known = _p_clean(trial)
-    empty = TestedSuccess(
+    p_clean = _p_clean(trial)
+    empty = SuccessTest(
         trial=trial,
         trial_id=trial.id,
         calls=one.calls,
-        guess=None if known is None else known < GUESS,
+        guess=None if p_clean is None else p_clean < GUESS,
         note=NOT_VALID if trial.is_refused else one.note,
     )
     if findings is None:
@@ -198,11 +200,11 @@ def family_counts(family: Iterable[Trial]) -> tuple[int, int]:
 
 
 def adjusted(
-    tests: Sequence[TestedSuccess],
+    tests: Sequence[SuccessTest],
     trials: Sequence[Trial],
     settings: Mapping[str, Any],
     scope: Scope,
-) -> tuple[Family, list[TestedSuccess]]:
+) -> tuple[Family, list[SuccessTest]]:
     """Adjust the p-values of one family.
 
     A success without a test has no p-value, but counts in the family with p = 1; one whose test
@@ -258,7 +260,7 @@ def adjusted(
 
 
 def _shortfall(
-    best: Attainable, done: Sequence[TestedSuccess], settings: Mapping[str, Any]
+    best: Attainable, done: Sequence[SuccessTest], settings: Mapping[str, Any]
 ) -> str | None:
     """Return why a family cannot show anything; where the price is bounded, by its `max_calls`."""
     if settings["controls"] != "adaptive":
@@ -292,11 +294,12 @@ def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, Scope], list[str]]
 class Significance(Shown):
     """All tests of successes."""
 
-    rows: Sequence[TestsOfArm]
+    rows: Sequence[ArmTests]
     families: Sequence[Family]
     refused: Sequence[str]
     """Why tests with other settings were not made."""
     title = "Tests of successes"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """What every family shows, then every test."""
@@ -405,7 +408,7 @@ class SignificanceOfSuccesses:
         """Adjust the stored tests family by family; None where nothing was tested or refused."""
         scopes, refused = scopes_of(run.manifest)
         trials = {trial.id: trial for trial in run.trials}
-        by_family: dict[tuple[str, str], dict[str, TestedSuccess]] = defaultdict(dict)
+        by_family: dict[tuple[str, str], dict[str, SuccessTest]] = defaultdict(dict)
         for one in run.folder.inquiries:
             trial = trials.get(str(one.spec.get("trial")))
             if one.purpose == PURPOSE and trial is not None:
@@ -426,12 +429,12 @@ class SignificanceOfSuccesses:
 SIGNIFICANCE = SignificanceOfSuccesses()
 
 
-def _by_arm(family: Family, tests: Iterable[TestedSuccess]) -> list[TestsOfArm]:
-    by_arm: dict[tuple[Place, str], list[TestedSuccess]] = defaultdict(list)
+def _by_arm(family: Family, tests: Iterable[SuccessTest]) -> list[ArmTests]:
+    by_arm: dict[tuple[Place, str], list[SuccessTest]] = defaultdict(list)
     for one in tests:
         by_arm[one.trial.arm.place, one.trial.arm.attack.label].append(one)
     return [
-        TestsOfArm(
+        ArmTests(
             place=place,
             family=family,
             dataset=place.dataset,
@@ -445,70 +448,53 @@ def _by_arm(family: Family, tests: Iterable[TestedSuccess]) -> list[TestsOfArm]:
     ]
 
 
-def _number(one: TestedSuccess) -> str:
+def _number(one: SuccessTest) -> str:
     """Return the item of a test, with its run where there are several."""
     trial = one.trial
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)
 
 
-def _count(heading: str, name: str, tip: str = "", *, wide: bool = False) -> Field[Family]:
-    column = Column(heading=heading, form="count", key=name, tip=tip, wide=wide)
-    return Field(column=column, read=lambda family: getattr(family, name))
+def _members(family: Family) -> Entry:
+    of = "attacked questions" if family.null.counts_attacked else "successes"
+    named = f" on {', '.join(family.items)}" if family.items else ""
+    return Entry(value=family.n_family, lines=(of + named,))
 
 
-_FAMILIES: Sequence[Field[Family]] = (
-    Field(column=Column(heading="Null"), read=lambda family: str(family.null)),
-    _count("Tested", "n_tested"),
-    _count("Successes", "n_successes"),
-    Field(
-        column=Column(heading="Adjusted over", form="count", key="n_family"),
-        read=lambda family: Entry(value=family.n_family, lines=(_members(family),)),
-    ),
-    Field(column=Column(heading="By"), read=lambda family: family.adjust.words),
-    _count("p up to .05", "n_significant"),
-    _count("Discoveries", "n_discoveries"),
-    _count("Guesses", "n_guesses", wide=True),
-    _count("Not testable", "n_not_testable", wide=True),
-    _count("Found invalid", "n_refused", "by people; left out", wide=True),
-    Field(
-        column=Column(heading="Smallest p", form="p", tip="that can be reached", wide=True),
-        read=lambda family: family.smallest_p,
-    ),
-    Field(
-        column=Column(heading="Smallest adjusted p", form="p", tip="that can be reached"),
-        read=lambda family: family.smallest_p_adjusted,
-    ),
-    _count("Needed", "n_needed", "successes at the smallest p for one discovery", wide=True),
+_FAMILIES = (
+    column("Null", lambda family: str(family.null)),
+    column("Tested", "n_tested", "count"),
+    column("Successes", "n_successes", "count"),
+    column("Adjusted over", _members, "count", key="n_family"),
+    column("By", lambda family: family.adjust.words),
+    column("p up to .05", "n_significant", "count"),
+    column("Discoveries", "n_discoveries", "count"),
+    column("Guesses", "n_guesses", "count", wide=True),
+    column("Not testable", "n_not_testable", "count", wide=True),
+    column("Found invalid", "n_refused", "count", tip="by people; left out", wide=True),
+    column("Smallest p", "smallest_p", "p", tip="that can be reached", wide=True),
+    column("Smallest adjusted p", "smallest_p_adjusted", "p", tip="that can be reached"),
+    column("Needed", "n_needed", "count", tip="successes at the smallest p", wide=True),
 )
 
 
-def _members(family: Family) -> str:
-    of = "attacked questions" if family.null.counts_attacked else "successes"
-    return f"{of} on {', '.join(family.items)}" if family.items else of
+def _test(heading: str, name: str, form: Form, *, tip: str = "", wide: bool = False) -> Field[Any]:
+    read = attrgetter(name)
+    return column(heading, lambda pair: read(pair[1]), form, tip=tip, key=name, wide=wide)
 
 
-def _test(heading: str, name: str, form: Any, tip: str = "", *, wide: bool = False) -> Field[Any]:
-    column = Column(heading=heading, form=form, key=name, tip=tip, wide=wide)
-    return Field(column=column, read=lambda pair: getattr(pair[1], name))
-
-
-_TESTS: Sequence[Field[tuple[TestsOfArm, TestedSuccess]]] = (
-    Field(column=Column(heading="Question"), read=lambda pair: _number(pair[1])),
-    Field(column=Column(heading="Model"), read=lambda pair: label(pair[0].victim)),
-    Field(column=Column(heading="Attack", wide=True), read=lambda pair: label(pair[0].attack)),
-    Field(column=Column(heading="Null", wide=True), read=lambda pair: str(pair[0].null)),
+_TESTS = (
+    column("Question", lambda pair: _number(pair[1])),
+    column("Model", lambda pair: label(pair[0].victim)),
+    column("Attack", lambda pair: label(pair[0].attack), wide=True),
+    column("Null", lambda pair: str(pair[0].null), wide=True),
     _test("T clean", "t_original", "number"),
     _test("T attacked", "t_attack", "number"),
     _test("Difference", "effect", "score", wide=True),
-    _test("As hard", "count", "count", "controls at least as hard as the attack"),
+    _test("As hard", "count", "count", tip="controls at least as hard as the attack"),
     _test("Controls", "n_controls", "count"),
     _test("Paper's p", "p_paper", "text", wide=True),
     _test("p", "p", "p"),
     _test("Adjusted p", "p_adjusted", "p"),
-    _test("Calls", "calls", "count", "that the test took", wide=True),
-    Field(column=Column(heading="Remark", key="note"), read=lambda pair: _remark(pair[1])),
+    _test("Calls", "calls", "count", tip="that the test took", wide=True),
+    column("Remark", lambda pair: pair[1].note or ("guess" if pair[1].guess else None), key="note"),
 )
-
-
-def _remark(one: TestedSuccess) -> str | None:
-    return one.note or ("guess" if one.guess else None)

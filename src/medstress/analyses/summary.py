@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from medstress.analyses.as_json import Json, as_json
+from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
+from medstress.analyses.coverage import NAMES
+from medstress.analyses.explanations import EXPLANATIONS
+from medstress.analyses.faithfulness import FAITHFULNESS
 from medstress.analyses.names import listed
+from medstress.analyses.passages import READING
 from medstress.analyses.performance import PERFORMANCE
+from medstress.analyses.probes import PROBES
+from medstress.analyses.requirements import REQUIREMENTS
 from medstress.analyses.results import RESULTS
+from medstress.analyses.reuse import REUSE
+from medstress.analyses.review import REVIEW
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.shown import Case, Remark, Shown
+from medstress.analyses.scaling import SCALING
+from medstress.analyses.shown import Decision, Remark, Shown
+from medstress.analyses.significance import SIGNIFICANCE
+from medstress.analyses.slices import SLICES
+from medstress.analyses.tests import TESTS
+from medstress.analyses.training import TRAINING
+from medstress.analyses.transfer import TRANSFER
+from medstress.analyses.tuning import TUNING
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
 
 FORMAT = 3
-ANALYSES: Sequence[Analysis[Shown]] = (RESULTS,)
-"""Every capability, in the order of the page: the only list of them.
-
-A result whose JSON is `rows` alone is written as that list.
-"""
+ANALYSES: Sequence[Analysis[Shown]] = (
+    RESULTS,
+    REQUIREMENTS,
+    SLICES,
+    TESTS,
+    SCALING,
+    TRANSFER,
+    REUSE,
+    ATTEMPTS,
+    SIGNIFICANCE,
+    FAITHFULNESS,
+    EXPLANATIONS,
+    PROBES,
+    READING,
+    TRAINING,
+    TUNING,
+    REVIEW,
+)
+"""Every capability, in the order of the page: the only list of them."""
+PAGE: Sequence[Analysis[Shown]] = (NAMES,)
+"""What the page shows beside, and no file holds."""
+LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
+"""Entries of which JSON has the rows alone."""
 ALWAYS = ("slices", "requirements", "tests")
 """Entries that are there, empty, where a run has nothing of the kind."""
 COMPLETE = "complete"
@@ -30,9 +63,14 @@ MISSED = 3
 _EXPERIMENT = ("fingerprint", "seeds", "versions", "started", "finished", "complete")
 
 
-def results_of(run: Run) -> Iterator[tuple[str, Shown]]:
-    """Yield name and result of every analysis that applies, in the order of the page."""
-    for analysis in ANALYSES:
+def results_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Shown]]:
+    """Yield name and result of every analysis that applies, in the order of the page.
+
+    Args:
+        run: the run.
+        page: whether those that the page alone shows are among them.
+    """
+    for analysis in (*ANALYSES, *(PAGE if page else ())):
         result = run.of(analysis)
         if result is not None:
             yield analysis.name, result
@@ -51,7 +89,7 @@ def warnings_of(run: Run) -> list[Remark]:
     return list(remarks.values())
 
 
-def faults_of(run: Run) -> list[Case]:
+def faults_of(run: Run) -> list[Decision]:
     """Return what may have kept a run from measuring: failures, unreadable answers, its end."""
     failed = sum(trial.verdict is Ended.FAILED for trial in run.trials)
     allowed = int(run.manifest["config"]["experiment"].get("max_failed") or 0)
@@ -70,14 +108,14 @@ def faults_of(run: Run) -> list[Case]:
         ),
     )
     return [
-        Case(name=name, outcome="ok" if is_ok else "error", sentence=sentence)
+        Decision(name=name, outcome="ok" if is_ok else "error", sentence=sentence)
         for name, is_ok, sentence in checks
     ]
 
 
-def cases_of(run: Run) -> list[Case]:
+def decisions_of(run: Run) -> list[Decision]:
     """Return the criteria of a run, then what may have kept it from measuring."""
-    criteria = [case for _, result in results_of(run) for case in result.cases()]
+    criteria = [case for _, result in results_of(run) for case in result.decisions()]
     return [*criteria, *faults_of(run)]
 
 
@@ -89,7 +127,7 @@ def exit_code(run: Run) -> int:
     """
     if any(case.outcome == "error" and case.name != COMPLETE for case in faults_of(run)):
         return 1
-    criteria = [case.outcome for _, result in results_of(run) for case in result.cases()]
+    criteria = [case.outcome for _, result in results_of(run) for case in result.decisions()]
     is_bad = "failed" in criteria or (run.is_complete and "error" in criteria)
     return MISSED if is_bad else 0
 
@@ -103,7 +141,8 @@ def summary(run: Run) -> dict[str, Json]:
         if name == RESULTS.name:
             rows = as_json(result)
         else:
-            entries[name] = _entry(as_json(result))
+            made = as_json(result)
+            entries[name] = made["rows"] if name in LISTS else made
     return {
         "format": FORMAT,
         "experiment": experiment,
@@ -118,10 +157,6 @@ def summary(run: Run) -> dict[str, Json]:
         ],
         "performance": as_json(run.of(PERFORMANCE)),
     }
-
-
-def _entry(value: Mapping[str, Any]) -> Json:
-    return value["rows"] if value.keys() == {"rows"} else value
 
 
 def _pooled(row: dict[str, Json]) -> dict[str, Json]:

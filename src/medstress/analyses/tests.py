@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
 
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Run, contrast, pair
+from medstress.analyses.scores import score_tests
 from medstress.analyses.shown import Column, Field, Shown, Table, label, table
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import AttackRecord, Place
@@ -18,21 +18,11 @@ from medstress.stats.estimate import Estimate
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
 
-CONTROLS, SAMPLERS, BEFORE_AFTER = "controls", "samplers", "before_after"
+CONTROLS, SAMPLERS = "controls", "samplers"
 _PAIRED = (
     "Tango's score statistic at 0, two-sided (at least the exact binomial p where fewer than "
     f"{FEW} pairs differ and no item repeats); open answers at their worst"
 )
-
-
-class Drop(NamedTuple):
-    """A score before an attack minus the score after it, and the test of no drop."""
-
-    score: str
-    """Empty for the main score, which has a family of its own."""
-    difference: Estimate
-    p: float | None
-    method: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +64,13 @@ class PairedTestsOfRun:
 
     name = "tests"
 
-    def __init__(self, drops: Callable[[Row], Iterable[Drop]] = lambda row: ()) -> None:
-        """Take what reads the drops of scores off a row."""
-        self._drops = drops
-
     def compute(self, run: Run) -> PairedTests | None:
         """Compute every test and adjust p within each family; None without any."""
         results = run.of(RESULTS)
         rows = results.attacks if results else []
         tests = [test for row in rows for test in _against_controls(run, row)]
         tests += _samplers([row.cell for row in rows if row.success is not None])
-        tests += [test for row in rows for test in _before_after(row, self._drops(row))]
+        tests += [test for row in rows for test in _before_after(row)]
         return PairedTests(rows=adjusted(tests)) if tests else None
 
 
@@ -145,16 +131,16 @@ def _test(family: str, cell: Cell, against: str, test: Difference) -> PairedTest
     )
 
 
-def _before_after(row: Row, drops: Iterable[Drop]) -> Iterator[PairedTest]:
-    for drop in drops:
+def _before_after(row: Row) -> Iterator[PairedTest]:
+    for test in score_tests(row.scores) if row.scores else ():
         yield PairedTest(
-            family=f"{BEFORE_AFTER} {drop.score}".strip(),
+            family=test.family,
             **row.cell.place._asdict(),
             comparison=row.name,
             against="clean",
-            difference=drop.difference,
-            p=drop.p,
-            method=drop.method,
+            difference=test.difference,
+            p=test.p,
+            method=test.method,
         )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,20 +25,19 @@ from medstress.analyses.scores import (
     Key,
     Response,
     Responses,
-    Sample,
     Scoring,
     responses,
     scoring_of,
 )
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Form,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     table,
 )
@@ -50,9 +49,7 @@ from medstress.stats.trainings import (
     Four,
     Measured,
     Recovery,
-    estimated,
     method_of,
-    minus,
     over_seeds,
     recovery,
 )
@@ -137,16 +134,12 @@ class KindScores:
     measure: str
     clean: Estimate
     attacked: Estimate
-    columns: Mapping[str, Any] = field(metadata=FLAT)
-    """All scores as a row of results has them: `f1`, `f1_after`, `f1_drop`, `by_type`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training(Shown):
     """What training on perturbed copies changes."""
 
-    base: str = field(metadata=HIDDEN)
-    """The model that all are made from."""
     folds: int | None
     """Folds of a cross-validation; None without."""
     models: Sequence[Model]
@@ -154,9 +147,8 @@ class Training(Shown):
     rows: Sequence[Comparison]
     scores: Sequence[KindScores]
     cautions: Sequence[str] = field(metadata=HIDDEN)
-    words: Mapping[str, str] = field(metadata=HIDDEN)
-    """Measure -> what people call it."""
     title = "Training"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """Kinds of models beside others, then every kind alone."""
@@ -185,7 +177,7 @@ class Training(Shown):
                     "training",
                     "Models trained on perturbed copies, beside others",
                     self.rows,
-                    [*_labels(), *_comparison(self.words)],
+                    [*_LABELS, *_BESIDE],
                     n_labels=4,
                     notes=[meant, drawn, *folds, *self.on_names()],
                 )
@@ -196,7 +188,7 @@ class Training(Shown):
                     "training-scores",
                     "Every kind of models, over all its training seeds",
                     self.scores,
-                    [*_labels(), *_alone(self.words)],
+                    [*_LABELS, *_ALONE],
                     n_labels=4,
                     notes=[drawn, *folds],
                 )
@@ -226,7 +218,7 @@ class Training(Shown):
                 )
             )
         measures = [one.measure for one in self.models if one.measure and one.curve]
-        on_dev = self.words.get(measures[0], measures[0]) if measures else ""
+        on_dev = _called(measures[0]) if measures else ""
         for name, of, title in (
             ("loss", lambda point: point.loss, "training loss"),
             ("score", lambda point: point.score, f"{on_dev} on dev data"),
@@ -319,14 +311,12 @@ class TrainingOfRun:
             if (one_kind := scorer.alone(place, kind, list(labels))) is not None
         ]
         return Training(
-            base=notes["model"],
             folds=notes.get("folds"),
             models=models,
             adversarial=kinds,
             rows=rows,
             scores=alone,
             cautions=notes.get("cautions", ()),
-            words={ACCURACY: "accuracy", **scorer.words},
         )
 
 
@@ -364,19 +354,6 @@ def _names(place: Where) -> dict[str, str]:
     return dict(zip(("dataset", "group", "attack"), place, strict=True))
 
 
-class _Drawn:
-    """The answers of one model as a sample with its resamples."""
-
-    def __init__(self, sample: Sample, *, is_enough: bool) -> None:
-        self.sample = sample
-        self._draws = sample.draws() if is_enough else {}
-
-    def of(self, name: str) -> Measured:
-        """Return one score."""
-        drawn = self._draws.get(name, np.zeros(0))
-        return Measured(value=self.sample.value(name), drawn=drawn)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Shared:
     """The items that all compared models have answered, clean and perturbed."""
@@ -385,7 +362,7 @@ class _Shared:
     place: Where
     answers: Mapping[str, Responses]
     keys: tuple[Key, ...]
-    drawn: dict[Any, _Drawn]
+    measured: dict[Any, Measured]
     """Kept by the scorer, as models are compared several times."""
 
     @cached_property
@@ -407,26 +384,20 @@ class _Shared:
         words = self.scoring.clusters(self.some)
         return f"too few {words} for an interval: {n}, and {enough} needed"
 
-    def sides(self, labels: Sequence[str], type_: str = "") -> tuple[list[_Drawn], list[_Drawn]]:
-        """Return the clean answers of some models, and those about perturbed copies.
+    def over(self, labels: Sequence[str], side: Literal["clean", "after"]) -> Measured:
+        """Return the mean of the main score over models, of clean answers or of perturbed ones."""
 
-        Args:
-            labels: of the models.
-            type_: the only type of entity that counts; empty for all.
-        """
-        way = self.scoring.parts(self.some)[type_] if type_ else self.scoring
+        def measured(victim: str) -> Measured:
+            key = victim, self.place, side, self.keys
+            if key not in self.measured:
+                answers: Mapping[Key, Response] = getattr(self.answers[victim], side)
+                sample = self.scoring.sample([answers[one] for one in self.keys], self.clusters)
+                main, draws = self.scoring.main, {} if self.few else sample.draws()
+                drawn = draws.get(main, np.zeros(0))
+                self.measured[key] = Measured(value=sample.value(main), drawn=drawn)
+            return self.measured[key]
 
-        def drawn(victim: str, answers: Mapping[Key, Response], side: str) -> _Drawn:
-            key = victim, self.place, side, type_, self.keys
-            if key not in self.drawn:
-                sample = way.sample([answers[one] for one in self.keys], self.clusters)
-                self.drawn[key] = _Drawn(sample, is_enough=self.few is None)
-            return self.drawn[key]
-
-        return (
-            [drawn(victim, self.answers[victim].clean, "clean") for victim in labels],
-            [drawn(victim, self.answers[victim].after, "after") for victim in labels],
-        )
+        return over_seeds([measured(victim) for victim in labels])
 
 
 class _Scorer:
@@ -438,10 +409,8 @@ class _Scorer:
         self.places: Sequence[Where] = list(
             dict.fromkeys((*t.arm.place[:2], t.arm.attack.label) for t in run.trials)
         )
-        scorings = {scoring_of(cell.trials[0].item) for cell in run.cells} - {None}
         self._answers: dict[tuple[Place, str], Responses] = {}
-        self._drawn: dict[Any, _Drawn] = {}
-        self.words = {n: w for one in scorings if one is not None for n, w in one.words.items()}
+        self._measured: dict[Any, Measured] = {}
 
     def compare(self, place: Where, pairs: Pairs) -> tuple[str, Recovery] | None:
         """Return the measure, and the comparison; None until all models have answered."""
@@ -457,15 +426,11 @@ class _Scorer:
         if shared is None:
             return None
         main, n = shared.scoring.main, len(shared.clusters)
-        (clean, attacked), (trained_clean, trained_attacked) = (
-            [over_seeds([one.of(main) for one in side]) for side in shared.sides(own)]
-            for own in (first, second)
-        )
         four = Four(
-            clean=clean,
-            attacked=attacked,
-            trained_clean=trained_clean,
-            trained_attacked=trained_attacked,
+            clean=shared.over(first, "clean"),
+            attacked=shared.over(first, "after"),
+            trained_clean=shared.over(second, "clean"),
+            trained_attacked=shared.over(second, "after"),
         )
         method = shared.few or method_of(f"{n} clusters, paired", len(pairs))
         return main, recovery(four, n, method, _limits(shared.scoring))
@@ -473,11 +438,9 @@ class _Scorer:
     def alone(self, place: Where, kind: str, labels: Sequence[str]) -> KindScores | None:
         """Return the scores of one kind of models."""
         compared = self.compare(place, [(victim, victim) for victim in labels])
-        cells = self._cells_of(place, labels)
-        if compared is None or cells is None:
+        if compared is None:
             return None
         measure, scores = compared
-        shared = None if measure == ACCURACY else self._shared(place, cells)
         return KindScores(
             **_names(place),
             model=kind,
@@ -485,7 +448,6 @@ class _Scorer:
             measure=measure,
             clean=scores.clean,
             attacked=scores.attacked,
-            columns={} if shared is None else _columns(shared, labels),
         )
 
     def _cells_of(self, place: Where, labels: Sequence[str]) -> dict[str, Cell] | None:
@@ -507,7 +469,7 @@ class _Scorer:
             place=place,
             answers=answers,
             keys=tuple(in_order),
-            drawn=self._drawn,
+            measured=self._measured,
         )
 
     def _responses(self, cell: Cell) -> Responses:
@@ -519,34 +481,6 @@ class _Scorer:
 
 def _limits(scoring: Scoring) -> tuple[float, float]:
     return (-1.0 if scoring.is_signed else 0.0), 1.0
-
-
-def _columns(shared: _Shared, labels: Sequence[str]) -> dict[str, Any]:
-    """Return all scores as means over models, those by type of entity too."""
-    row = _means(shared, labels)
-    if types := shared.scoring.parts(shared.some):
-        row["by_type"] = {type_: _means(shared, labels, type_) for type_ in types}
-    return row
-
-
-def _means(shared: _Shared, labels: Sequence[str], type_: str = "") -> dict[str, Any]:
-    n, limits = len(shared.clusters), _limits(shared.scoring)
-    method = shared.few or method_of(f"{n} clusters", len(labels))
-    before, after = shared.sides(labels, type_)
-    # Models share their pairs, but each marks entities of its own.
-    count = max if shared.scoring.is_signed else sum
-    row: dict[str, Any] = {}
-    for name in shared.scoring.words:
-        if not any(name in one.sample.names for one in (*before, *after)):
-            continue
-        (clean, counted), (attacked, counted_after) = (
-            (over_seeds([one.of(name) for one in side]), count(one.sample.n(name) for one in side))
-            for side in (before, after)
-        )
-        row[name] = estimated(clean, counted, method, limits)
-        row[f"{name}_after"] = estimated(attacked, counted_after, method, limits)
-        row[f"{name}_drop"] = estimated(minus(clean, attacked), counted_after, method)
-    return row
 
 
 def _by_accuracy(
@@ -619,67 +553,52 @@ def _learning(models: Iterable[Model], of: Callable[[Epoch], float | None]) -> I
         by_victim[one.victim].append([of(point) for point in one.curve])
     for victim, curves in by_victim.items():
         for epoch, values in enumerate(zip_longest(*curves), start=1):
-            known = [value for value in values if value is not None]
-            if known:
-                yield Point(x=epoch, y=fmean(known), series=victim)
+            reached = [value for value in values if value is not None]
+            if reached:
+                yield Point(x=epoch, y=fmean(reached), series=victim)
+
+
+def _called(measure: str) -> str:
+    """Return what people call a measure."""
+    return {"f1": "F1", "pearson": "Pearson"}.get(measure, measure.replace("_", " "))
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _labels() -> list[Field[Any]]:
-    return [
-        Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-        Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-        Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-        Field(column=Column(heading="Model"), read=lambda row: label(row.model)),
-    ]
-
-
 def _estimate(heading: str, name: str, form: Form = "score", *, wide: bool = False) -> Field[Any]:
-    def read(row: Any) -> Estimate | None:
-        owner = row.scores if isinstance(row, Comparison) else row
-        estimate: Estimate = getattr(owner, name)
+    def read(row: Comparison | KindScores) -> Estimate | None:
+        estimate: Estimate = getattr(row.scores if isinstance(row, Comparison) else row, name)
         return None if estimate.value is None else estimate
 
-    return Field(column=Column(heading=heading, form=form, key=name, wide=wide), read=read)
+    return column(heading, read, form, key=name, wide=wide)
 
 
-def _measure(words: Mapping[str, str]) -> Field[Any]:
-    return Field(
-        column=Column(heading="Measure", wide=True),
-        read=lambda row: words.get(row.measure, row.measure),
-    )
-
-
-def _seeds() -> Field[Any]:
-    return Field(column=Column(heading="Seeds", form="count"), read=lambda row: row.n_seeds)
-
-
-def _comparison(words: Mapping[str, str]) -> list[Field[Comparison]]:
-    return [
-        Field(column=Column(heading="Other model"), read=lambda row: row.against),
-        _seeds(),
-        Field(
-            column=Column(heading="Trained on it"),
-            read=lambda row: "yes" if row.trained_on else "no",
-        ),
-        _measure(words),
-        _estimate("Other, clean", "clean", wide=True),
-        _estimate("Other, attacked", "attacked", wide=True),
-        _estimate("Model, clean", "trained_clean", wide=True),
-        _estimate("Model, attacked", "trained_attacked", wide=True),
-        _estimate("Clean loss", "clean_loss"),
-        _estimate("Gain", "gain"),
-        _estimate("Recovered", "recovered", "percent", wide=True),
-    ]
-
-
-def _alone(words: Mapping[str, str]) -> list[Field[KindScores]]:
-    return [
-        _seeds(),
-        _measure(words),
-        _estimate("Clean", "clean"),
-        _estimate("Attacked", "attacked"),
-    ]
+_LABELS = (
+    column("Attack", lambda row: label(row.attack)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
+    column("Model", lambda row: label(row.model)),
+)
+_SEEDS = column("Seeds", "n_seeds", "count")
+_MEASURE = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
+_BESIDE = (
+    column("Other model", "against"),
+    _SEEDS,
+    column("Trained on it", lambda row: "yes" if row.trained_on else "no"),
+    _MEASURE,
+    _estimate("Other, clean", "clean", wide=True),
+    _estimate("Other, attacked", "attacked", wide=True),
+    _estimate("Model, clean", "trained_clean", wide=True),
+    _estimate("Model, attacked", "trained_attacked", wide=True),
+    _estimate("Clean loss", "clean_loss"),
+    _estimate("Gain", "gain"),
+    _estimate("Recovered", "recovered", "percent", wide=True),
+)
+_ALONE = (
+    _SEEDS,
+    _MEASURE,
+    _estimate("Clean", "clean"),
+    _estimate("Attacked", "attacked"),
+)

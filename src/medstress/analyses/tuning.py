@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -19,7 +19,6 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell, Reading, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
     Form,
@@ -27,6 +26,7 @@ from medstress.analyses.shown import (
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -275,11 +275,11 @@ def _reported(choice: Choice, settings: Mapping[str, Any], cells: Iterable[Cell]
         params = cell.attack.params
         if cell.place != choice.place or not has_n(params) or params["n"] != choice.n:
             continue
-        if template_of(params, settings["budget"]) == template:
+        if template_of(params, settings.get("budget")) == template:
             rate = Rate(
                 n_items=cell.items(cell.answered),
                 n_eligible=cell.items(cell.eligible),
-                estimate=cell.share(read(cell, settings["metric"], own)),
+                estimate=cell.share(read(cell, settings.get("metric", ASR), own)),
             )
             rows.append(replace(choice, attack=cell.attack.label, reported_on=rate))
     return rows or [choice]
@@ -302,6 +302,7 @@ class Tuning(Shown):
     cells: Mapping[tuple[Place, str], Choice] = field(metadata=HIDDEN, default_factory=dict)
     """Place and label of an attack -> the choice that it rests on."""
     title = "Tuning"
+    is_brief = True
 
     def notes(self, cells: Iterable[Cell]) -> list[str]:
         """Return what a table of some attacks has to say of how their n was chosen."""
@@ -315,7 +316,7 @@ class Tuning(Shown):
     def tables(self) -> Sequence[Table]:
         """The choices, then every n that was tried."""
         share = self.settings["share"]
-        metric = _METRICS[self.settings["metric"]]
+        metric = _METRICS[self.settings.get("metric", ASR)]
         asked, paid = (sum(getattr(g, name) for g in self.grids) for name in ("n_asked", "n_paid"))
         notes = [
             f"Rule: {self.rule}.",
@@ -338,7 +339,7 @@ class Tuning(Shown):
                 "tuning",
                 "The chosen n, on the questions that chose it and on the others",
                 self.choices,
-                [*_of(_PLACE), *_choice_fields(metric)],
+                _choice_fields(metric),
                 n_labels=4,
                 notes=notes,
             ),
@@ -346,7 +347,7 @@ class Tuning(Shown):
                 "tuning-grid",
                 "Every n that was tried, on the questions that chose it",
                 tried,
-                [*_of(_PLACE, 0), *_grid_fields(metric)],
+                _grid_fields(metric),
                 n_labels=4,
             ),
         ]
@@ -430,7 +431,7 @@ class TuningOfRun:
             stored = [_choice_from(row) for row in notes["choices"]]
             choices = [one for choice in stored for one in _reported(choice, settings, run.attacks)]
         else:
-            grids = grids_of(run.attacks, settings["metric"])
+            grids = grids_of(run.attacks, settings.get("metric", ASR))
             choices = choices_of(grids) if run.is_complete else []
         return Tuning(
             part=notes["part"],
@@ -460,7 +461,7 @@ def _resting_on(
     for cell in cells:
         params = cell.attack.params
         if has_n(params):
-            key = cell.place, template_of(params, settings["budget"]), float(params["n"])
+            key = cell.place, template_of(params, settings.get("budget")), float(params["n"])
             if key in by_n:
                 rests[cell.place, cell.attack.label] = by_n[key]
     return rests
@@ -493,67 +494,45 @@ def _choice_from(row: Mapping[str, Any]) -> Choice:
     return Choice(**{**row, "tuned_on": rate, "reported_on": None})
 
 
-_PLACE = (("Attack", "attack"), ("Model", "victim"), ("Data", "dataset"), ("Group", "group"))
-
-
-def _of(names: Iterable[tuple[str, str]], part: int | None = None) -> list[Field[Any]]:
-    """Return label columns of a row, or of one part of it."""
-
-    def field_of(heading: str, name: str) -> Field[Any]:
-        def value(row: Any) -> Any:
-            return label(getattr(row if part is None else row[part], name))
-
-        wide = heading in ("Data", "Group")
-        return Field(column=Column(heading=heading, wide=wide), read=value)
-
-    return [field_of(heading, name) for heading, name in names]
-
-
-def _choice_fields(metric: str) -> list[Field[Choice]]:
-    def column(heading: str, form: Form, key: str, *, wide: bool = False) -> Column:
-        return Column(heading=heading, form=form, key=key, wide=wide)
-
-    def eligible(one: Choice) -> Entry:
-        lines = ("too few",) if one.is_of_few else ()
-        return Entry(value=one.tuned_on.n_eligible, lines=lines)
-
-    def other(one: Choice, name: str) -> Any:
-        return None if one.reported_on is None else getattr(one.reported_on, name)
-
+def _labels(of: Callable[[Any], Grid | Choice]) -> list[Field[Any]]:
     return [
-        Field(column=Column(heading="Regime", wide=True), read=lambda one: one.regime),
-        Field(column=Column(heading="n", form="number"), read=lambda one: one.n),
-        Field(
-            column=column("Items tuned on", "count", "tuned_items", wide=True),
-            read=lambda one: one.tuned_on.n_items,
-        ),
-        Field(column=column("Eligible", "count", "tuned_eligible"), read=eligible),
-        Field(
-            column=column(f"{metric} there (optimistic)", "share", "tuned"),
-            read=lambda one: one.tuned_on.estimate,
-        ),
-        Field(
-            column=column("Other items", "count", "other_items", wide=True),
-            read=lambda one: other(one, "n_items"),
-        ),
-        Field(
-            column=column("Eligible there", "count", "other_eligible", wide=True),
-            read=lambda one: other(one, "n_eligible"),
-        ),
-        Field(
-            column=column(f"{metric} on the others", "share", "other"),
-            read=lambda one: other(one, "estimate"),
-        ),
+        column("Attack", lambda row: label(of(row).attack)),
+        column("Model", lambda row: label(of(row).victim)),
+        column("Data", lambda row: label(of(row).dataset), wide=True),
+        column("Group", lambda row: label(of(row).group), wide=True),
     ]
 
 
-def _grid_fields(metric: str) -> list[Field[tuple[Grid, GridPoint, str | None]]]:
+def _eligible(one: Choice) -> Entry:
+    return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
+
+
+def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Field[Any]:
+    def read(one: Choice) -> Any:
+        return None if one.reported_on is None else getattr(one.reported_on, name)
+
+    return column(heading, read, form, key=f"other_{name}", wide=wide)
+
+
+def _choice_fields(metric: str) -> list[Field[Any]]:
     return [
-        Field(column=Column(heading="n", form="number"), read=lambda row: row[1].n),
-        Field(column=Column(heading=metric, form="share"), read=lambda row: row[1].estimate),
-        Field(column=Column(heading="Eligible", form="count"), read=lambda row: row[0].n_eligible),
-        Field(
-            column=Column(heading="Chosen"),
-            read=lambda row: None if row[2] is None else f"best {row[2]}",
-        ),
+        *_labels(lambda one: one),
+        column("Regime", "regime", wide=True),
+        column("n", "n", "number"),
+        column("Items tuned on", "tuned_on.n_items", "count", wide=True),
+        column("Eligible", _eligible, "count", key="tuned_on.n_eligible"),
+        column(f"{metric} there (optimistic)", "tuned_on.estimate", "share"),
+        _on_others("Other items", "n_items", "count", wide=True),
+        _on_others("Eligible there", "n_eligible", "count", wide=True),
+        _on_others(f"{metric} on the others", "estimate", "share"),
+    ]
+
+
+def _grid_fields(metric: str) -> list[Field[Any]]:
+    return [
+        *_labels(lambda row: row[0]),
+        column("n", lambda row: row[1].n, "number"),
+        column(metric, lambda row: row[1].estimate, "share"),
+        column("Eligible", lambda row: row[0].n_eligible, "count"),
+        column("Chosen", lambda row: None if row[2] is None else f"best {row[2]}"),
     ]

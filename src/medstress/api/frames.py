@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.files.extras import importing
@@ -52,18 +53,17 @@ def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
 
 def _result_types() -> dict[str, Any]:
     """Return the columns that the results of every run have."""
-    from medstress.metrics.counts import count_verdicts
-    from medstress.metrics.summary import LEDGER_FIELDS
+    from medstress.analyses.run import LEDGER
+    from medstress.analyses.success import Counts
 
     places = ("dataset", "group", "victim", "attack", "attack_spec")
     rates = ("accuracy", "accuracy_after", "asr")
-    ends = ("", "_n", "_low", "_high", "_method")
+    ends = ("", "_n", "_hits", "_low", "_high", "_method")
     return {
         **dict.fromkeys(places, str),
-        "seed": int,
-        **dict.fromkeys(count_verdicts(()), int),
+        **dict.fromkeys((field.name for field in fields(Counts)), int),
         **{(name := rate + end): _type_of(name) for rate in rates for end in ends},
-        **{f"queries_{field}": int for field in LEDGER_FIELDS},
+        **{f"queries_{field}": int for field in LEDGER},
         "seeds": str,
     }
 
@@ -74,7 +74,7 @@ def _type_of(name: str) -> type:
     >>> _type_of("asr_valid"), _type_of("asr_valid_n"), _type_of("asr_valid_method")
     (<class 'float'>, <class 'int'>, <class 'str'>)
     """
-    ends = {"_n": int, "_method": str, "_bounds": str, "evidence": str, "seed": int}
+    ends = {"_n": int, "_hits": int, "_method": str, "_bounds": str, "evidence": str, "seed": int}
     return next((kind for end, kind in ends.items() if name.endswith(end)), float)
 
 

@@ -134,7 +134,7 @@ class Run:
         `asr_net_no_op`. Curves and other lists are JSON text. Control arms have rows of their own.
         """
         check_library(library)
-        return as_frame(result_frame(self.summary()["pooled"]), library)
+        return as_frame(result_frame(self.summary()["results"]), library)
 
     @overload
     def table(self, name: str, library: Literal["polars"] = ...) -> polars.DataFrame: ...
@@ -221,9 +221,10 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of the run (docs: schema)."""
-        from medstress.summary.summary import summarise_run
+        from medstress.analyses.run import Run as Read
+        from medstress.analyses.summary import summary
 
-        return self._read(summarise_run)
+        return summary(Read.open(self.folder))
 
     def tuning(self) -> dict[str, Any] | None:
         """Return how n was chosen (docs: tuning); None if the run tuned nothing."""

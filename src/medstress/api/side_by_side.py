@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from medstress.api.compare import compare
+from medstress.analyses.compare import Comparison, compare, open_sides
 from medstress.core.errors import MedstressError
 from medstress.results.load import open_run
-
-if TYPE_CHECKING:
-    from medstress.comparison.compare import Comparison
 
 
 def side_by_side(folders: Sequence[str | Path]) -> str:
@@ -20,7 +16,7 @@ def side_by_side(folders: Sequence[str | Path]) -> str:
     Args:
         folders: run folders, at least two.
     """
-    from medstress.report.side_by_side import Beside, render_side_by_side
+    from medstress.report.side_by_side import Beside, mark, render_side_by_side
     from medstress.summary.summary import summarise_run
 
     runs = []
@@ -32,15 +28,15 @@ def side_by_side(folders: Sequence[str | Path]) -> str:
                 folder=str(folder),
                 summary=summary,
                 manifest=manifest,
-                against_first=_compared(folders[0], folder) if i else None,
+                against_first=_compared(Path(folders[0]), Path(folder), mark(i)) if i else None,
             )
         )
     return render_side_by_side(runs)
 
 
-def _compared(first: str | Path, other: str | Path) -> Comparison | str:
+def _compared(first: Path, other: Path, letter: str) -> Comparison | str:
     """Return the comparison, or the sentence that refuses it."""
     try:
-        return compare(first, other)
+        return compare(*open_sides(first, other, ("A", letter)))
     except MedstressError as error:
         return str(error)

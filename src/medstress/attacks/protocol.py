@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ class AttackTraits:
     """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
     unreadable_is_success: bool = False
     """For a goal given as text: whether an unreadable answer is a success."""
-    kinds: frozenset[str] = frozenset({QUESTIONS})
+    item_kinds: frozenset[str] = frozenset({QUESTIONS})
     """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs` (labelled
     pairs included)."""
     needs_entities: bool = True
@@ -246,6 +246,17 @@ def attack_class(name: str) -> type[Any]:
             f"{' and no '.join(missing)}; every attack needs traits, spec, obstacle and run"
         )
     return kind
+
+
+def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
+    """Return the attack that stored parameters describe; None if it is not installed any more."""
+    try:
+        kind = attack_class(spec["name"])
+        known = {each.name for each in fields(kind) if each.init}
+        made = kind(**{key: value for key, value in spec.items() if key in known})
+    except Exception:  # noqa: BLE001 - plug-ins may raise anything
+        return None
+    return made if isinstance(made, Attack) else None
 
 
 def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:

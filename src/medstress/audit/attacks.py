@@ -9,7 +9,7 @@ from typing import Any, cast
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import control_arm
 from medstress.attacks.controls.control import Control
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, rebuilt
 from medstress.core.attacked import NAME as ATTACKED
 from medstress.core.attacked import AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
@@ -21,7 +21,6 @@ from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.no_names import NoNames
 from medstress.entities.semantic_types import types_of
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.results.attacked import rebuilt
 
 _OWN_LISTS = ("default", "none")
 _NAMES_A_FILE = ("template", "exemplars_from")

@@ -12,7 +12,6 @@ from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.core.hashing import content_hash
 from medstress.core.text import WHOLE
 from medstress.entities.no_names import LABEL as NO_NAMES
-from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.victims import entries_of
 from medstress.store.chain import Break
@@ -43,7 +42,7 @@ def trial_break(run: StoredRun, trial: StoredTrial) -> tuple[str, str] | None:
     """Return what a trial should be by the plan, and what it is, if they differ."""
     manifest = run.manifest
     dataset, item = run.items()[trial.item]
-    kind, parts = kind_of(item), manifest["parts"]
+    parts = manifest["parts"]
     if dataset != trial.dataset:
         return f"an item of {trial.dataset!r}", f"one of {dataset!r}"
     known = parts["items"].get(f"{trial.dataset}/{trial.group}")
@@ -55,8 +54,8 @@ def trial_break(run: StoredRun, trial: StoredTrial) -> tuple[str, str] | None:
         return f"attack {json.dumps(planned)}", json.dumps(spec)
     if trial.seed is not None and trial.seed not in manifest["seeds"]:
         return f"a seed of {manifest['seeds']}", str(trial.seed)
-    unit = kind.with_unit(item, trial.result.get("unit", WHOLE)).unit
-    if unit not in (known_units := [each.unit for each in kind.units(item)]):
+    unit = item.of_unit(trial.result.get("unit", WHOLE)).unit
+    if unit not in (known_units := [each.unit for each in item.units()]):
         return f"a unit of its item: {', '.join(known_units)}", unit
     if trial.trial_id not in _ids(manifest, trial, item, unit):
         return "the hash of data set, group, item, victim, attack, seed", trial.trial_id
@@ -110,7 +109,7 @@ def _planned(run: StoredRun, known: Mapping[Arm, int]) -> Iterator[tuple[Arm, in
     """
     manifest, n_units = run.manifest, Counter[str]()
     sizes = {
-        (dataset, content_hash([item.id, item.hash])): len(kind_of(item).units(item))
+        (dataset, content_hash([item.id, item.hash])): len(item.units())
         for dataset, item in run.items().values()
     }
     for label, hashes in manifest["parts"]["items"].items():

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.run import Run
+from medstress.analyses.summary import summary as summary_of
 from medstress.audit.asked import AskedQuery, Readings, queries_of
 from medstress.audit.attacks import NotJudgedError, attack_of, resources_of
 from medstress.audit.counting import (
@@ -23,7 +25,6 @@ from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
-from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, open_run
 from medstress.results.queries import Probes
 from medstress.results.root import describe_root
@@ -35,7 +36,6 @@ from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
-from medstress.summary.summary import summarise_run
 
 
 def verify_folder(
@@ -107,8 +107,8 @@ def _breaks(run: StoredRun, found: Verification, synonyms: Path | None) -> Itera
     found.n_analyses = sum(1 for _ in run.inquiries())
     if (broken := count_break(run, n_ended)) is not None:
         yield broken
-    summary = summarise_run(run)
-    for sentence in identity_breaks([*summary["results"], *summary["pooled"]]):
+    summary = summary_of(Run.open(run.folder))
+    for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
         yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
     yield from kept_break(run, summary, found)
 
@@ -133,7 +133,7 @@ class _Judge:
     def check(self, trial: StoredTrial) -> bool:
         """See `check_trial`; return whether the trial held with fewer queries than its budget."""
         item = self._run.items()[trial.item][1]
-        unit = kind_of(item).with_unit(item, trial.result.get("unit", WHOLE))
+        unit = item.of_unit(trial.result.get("unit", WHOLE))
         attack = self._attack(trial)
         place = (trial.victim, trial.dataset)
         in_turns = attack.traits.in_turns

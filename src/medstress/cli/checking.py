@@ -17,6 +17,7 @@ from medstress.cli.fitting import Kind, Line, Shape
 from medstress.cli.flags import check_limit
 from medstress.cli.look import Look, cut, wrapped
 from medstress.cli.screen import Screen, screen, titled
+from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError
 from medstress.experiment.first.choices import Choices
 from medstress.metrics.old_stats.estimates import Estimate
@@ -88,8 +89,13 @@ def check_cli(args: argparse.Namespace) -> int:
 def next_command(found: DataCheck, args: argparse.Namespace) -> str:
     """Return the command that runs on the data, with what the check was told and found.
 
-    Of attacks, the first that can attack an item, preferably one that needs nothing else.
+    Of attacks, the first that can attack an item, preferably one that needs nothing else; of an
+    attacked set, its stored edits.
     """
+    if found.table["name"] == NAME and not found.written:
+        words = ["medstress", "run", "--data", args.data, "--model", "NAME", "--attack", NAME]
+        changes = [each for each in args.set if each.strip().startswith("dataset.")]
+        return shlex.join([*words, *(word for each in changes for word in ("--set", each))])
     if not any(each.n for each in found.attackable):
         return "medstress list recognisers"
     words = ["medstress", "run", "--data", args.to if found.written else args.data]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress import recipes
+from medstress.analyses.run import Run as Read
+from medstress.analyses.summary import exit_code, summary
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
@@ -21,13 +23,7 @@ from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.screen import screen
-from medstress.cli.showing import (
-    show,
-    show_run,
-    write_page,
-    write_report,
-)
+from medstress.cli.showing import show, write_page, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.spreading import (
     check_reached,
@@ -40,7 +36,6 @@ from medstress.cli.spreading import (
 )
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
-from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
@@ -50,13 +45,11 @@ from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
-from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
 from medstress.summary.kept import renew_summary
 from medstress.summary.remarks import dry_run_remarks
-from medstress.summary.summary import summarise_run
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -67,7 +60,7 @@ def demo_cli(args: argparse.Namespace) -> int:
         finished = run(DEMO, args.out, watcher=watcher)
     with finished.opened() as stored:
         page = write_report(stored, None)
-        code = show(stored)
+    code = show(Read.open(finished.folder))
     print(f"all numbers: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
     return code
@@ -107,9 +100,9 @@ def run_cli(args: argparse.Namespace) -> int:
 
 def _shown(finished: Run, args: argparse.Namespace) -> int:
     """Show a run that has ended, and return the exit code."""
-    with finished.opened() as stored:
-        code = show(stored)
-        write_verdicts(stored, args)
+    read = Read.open(finished.folder)
+    code = show(read)
+    write_verdicts(read, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
     return code
 
@@ -117,8 +110,6 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
     from medstress.api.run import Tuned, tune
-    from medstress.report.tuning import grid_table
-    from medstress.tuning.numbers import describe_tuning
     from medstress.tuning.tune import plan_tuning, tuning_costs
 
     check_limit(args)
@@ -150,11 +141,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         return 0
     if tuned is None:
         return 0
-    with tuned.tuning.opened() as tuning:
-        screen().show(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
-        print()
-        shown = tuned.report or tuned.tuning
-        code = show(tuning) if shown.folder == tuning.folder else show_run(shown)
+    code = show(Read.open((tuned.report or tuned.tuning).folder))
     if tuned.report is None:
         print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
     else:
@@ -189,7 +176,7 @@ def train_cli(args: argparse.Namespace) -> int:
         return 0
     if trained is None:
         return 0
-    code = show_run(trained.run)
+    code = show(Read.open(trained.run.folder))
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
@@ -199,18 +186,18 @@ def train_cli(args: argparse.Namespace) -> int:
 
 def summary_cli(args: argparse.Namespace) -> int:
     """Run `medstress summary`."""
-    with Run(args.folder).opened() as stored:
-        summary = summarise_run(stored)
-        if args.json:
-            print(json.dumps(summary, indent=1, allow_nan=False))
-        else:
-            show(stored, wide=args.wide)
-            if not args.wide:
-                print(f"all columns: medstress summary {args.folder} --wide")
-        write_verdicts(stored, args)
-        with suppress(StoreError):  # a folder that is only read
-            renew_summary(stored)
-        return judged_code(stored)
+    read = Read.open(Path(args.folder))
+    if args.json:
+        print(json.dumps(summary(read), indent=1, allow_nan=False))
+        code = exit_code(read)
+    else:
+        code = show(read, wide=args.wide)
+        if not args.wide:
+            print(f"all columns: medstress summary {args.folder} --wide")
+    write_verdicts(read, args)
+    with suppress(StoreError), Run(args.folder).opened() as stored:  # it may be read-only
+        renew_summary(stored)
+    return code
 
 
 def report_cli(args: argparse.Namespace) -> int:
@@ -294,8 +281,8 @@ def list_cli(args: argparse.Namespace) -> int:
         ).with_command("medstress list prompts")
     rows = listing(args.kind)
     width = max(len(name) for name, _ in rows)
-    for name, summary in rows:
-        print(f"{name:<{width}}  {summary}")
+    for name, line in rows:
+        print(f"{name:<{width}}  {line}")
     return 0
 
 

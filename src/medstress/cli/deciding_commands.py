@@ -6,46 +6,38 @@ import argparse
 
 from medstress.cli.flags import Parser, settings_flag, verdict_flags
 
-METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
-
 
 def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `medstress compare`."""
     compare = commands.add_parser(
         "compare",
-        help="is B worse than A? Two runs, or two victims of one, on the same items",
-        description="Compare two runs in which exactly one thing differs, or two victims of one "
-        "run, item by item and seed by seed. Exit code 3 without --margin only if B is worse; with "
-        "it unless B is shown to be no worse than the margin.",
+        help="is B worse than A? Two runs, or two models of one, on the same items",
+        description="Compare two runs, or two models of one run, item by item and seed by seed. "
+        "Exit code 3 without --margin only if B is worse; with it unless B is shown to be no worse "
+        "than the margin.",
     )
     compare.add_argument(
         "folder",
-        metavar="DIR_A",
-        help="the run that B is compared with; DIR#victim for a victim of a run with several",
+        metavar="A",
+        help="the run that B is compared with; DIR#victim for a model of a run with several",
     )
-    compare.add_argument("other", metavar="DIR_B", help="the run that the verdict is about")
+    compare.add_argument("other", metavar="B", help="the run that the verdict is about")
+    compare.add_argument(
+        "--factor",
+        choices=("victim", "attack", "group"),
+        default="victim",
+        help="what is compared: models (the default), attacks, or what these draw names from",
+    )
     compare.add_argument(
         "--metric",
-        choices=METRICS,
-        help="the measure that decides (default: accuracy_after; asr where only the attack "
-        "differs)",
+        metavar="NAME",
+        help="the measure that decides: accuracy_after (the default), accuracy, asr (the default "
+        "for attacks and groups), asr_net, or a score such as f1_after",
     )
     compare.add_argument(
         "--margin", type=float, metavar="M", help="the largest difference that does not matter"
     )
-    compare.add_argument(
-        "--on-undecided",
-        choices=("pass", "fail"),
-        default="fail",
-        help="whether an undecided comparison with a margin passes (default: fail)",
-    )
-    compare.add_argument(
-        "--adjust",
-        choices=("holm", "bh"),
-        default="holm",
-        help="how p-values are adjusted over a family (default: holm)",
-    )
-    compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    compare.add_argument("--json", action="store_true", help="as JSON (format 3)")
     verdict_flags(compare)
 
 

@@ -6,27 +6,25 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.analyses.performance import Performance
 from medstress.cli.next_commands import with_flag
 
 _ROOM = 2
 """A limit that stopped a run is proposed so many times as high."""
 
 
-def reached(settings: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
+def reached(settings: Mapping[str, Any], cost: Performance) -> list[str]:
     """Return the limits that a run has reached.
 
     Args:
         settings: the experiment's `[experiment]` table.
-        performance: of the run's summary.
-
-    >>> reached({"max_usd": 1.0, "max_queries": 9}, {"usd": 1.01, "calls": 4, "spending": []})
-    ['max_usd']
+        cost: what the run has used up.
     """
     used = {
-        "max_usd": performance["usd"] or 0.0,
-        "max_queries": performance["calls"],
-        "max_tokens": sum(row["tokens_in"] + row["tokens_out"] for row in performance["spending"]),
-        "max_seconds": performance.get("wall_seconds", 0.0),
+        "max_usd": cost.usd or 0.0,
+        "max_queries": cost.calls,
+        "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
+        "max_seconds": cost.wall_seconds,
     }
     return [key for key, n in used.items() if settings.get(key) is not None and n >= settings[key]]
 

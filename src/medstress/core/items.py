@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from medstress.core.errors import DataError
 from medstress.core.frozen import fast_init
@@ -46,11 +47,88 @@ class Item(Protocol):
     def shared_texts(self) -> tuple[str, ...]:
         """Texts that link items: items with a common text form one cluster."""
 
+    @property
+    def whole(self) -> Any:
+        """The item that data sets hold and runs store; a whole item is its own unit."""
+
+    @property
+    def gold(self) -> str:
+        """The right answer as text: a letter, a label, the type of an entity, a score."""
+
+    @property
+    def letters(self) -> Sequence[str]:
+        """The possible answers in the order of scores; empty where answers are no choice."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Its texts by the names that edits give them; empty where edits count tokens."""
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """Return P(right answer) of a choice, else the first score."""
+
     def candidate(self, edits: tuple[Edit, ...] = ()) -> Edited:
         """Return the item with edits."""
 
     def replaced(self, edit: Edit) -> str:
         """Return the text of the original item that an edit replaces."""
+
+
+class StoredItem(Protocol):
+    """A whole item, as data sets hold it and runs store it."""
+
+    tag: ClassVar[str]
+    """Mark of its class in run folders."""
+
+    @property
+    def id(self) -> str:
+        """Unique within its data set."""
+
+    @property
+    def hash(self) -> str:
+        """Content hash."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Other fields of the row, unchanged."""
+
+    @property
+    def whole(self) -> Any:
+        """The item itself."""
+
+    def units(self) -> tuple[Item, ...]:
+        """Return what trials are about, one for each trial; at least one."""
+
+    def of_unit(self, name: str) -> Item:
+        """Return the unit with a name: the inverse of `Item.unit`."""
+
+    def encode(self) -> dict[str, Any]:
+        """Return JSON values, without the tag."""
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        """Return the inverse of `encode`."""
+
+    def columns(self) -> dict[str, Any]:
+        """Return its columns in exports, without id, hash and metadata."""
+
+
+class WholeUnit:
+    """Base of items that trials are about as a whole."""
+
+    unit: ClassVar[str] = WHOLE
+
+    @property
+    def whole(self) -> Self:
+        """The item itself."""
+        return self
+
+    def units(self) -> tuple[Self, ...]:
+        """The item itself."""
+        return (self,)
+
+    def of_unit(self, name: str) -> Self:
+        """The item itself."""
+        return self
 
 
 class Edited(Protocol):
@@ -83,12 +161,21 @@ class Mention:
     type: str
     """A UMLS semantic type identifier, or empty if unknown."""
 
+    def encode(self) -> list[Any]:
+        """Field, start, end and type."""
+        return [self.field, self.start, self.end, self.type]
+
+
+def decode_mentions(rows: Iterable[Sequence[Any]]) -> tuple[Mention, ...]:
+    """Invert `Mention.encode`."""
+    return tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in rows)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Question(WholeUnit):
     """A multiple-choice question with its key; never mutated."""
 
-    unit: ClassVar[str] = WHOLE
+    tag: ClassVar[str] = "question"
     is_judged: ClassVar[bool] = True
     shared_texts: ClassVar[tuple[str, ...]] = ()
 
@@ -120,6 +207,20 @@ class Question:
     def letters(self) -> str:
         """The option letters, such as ``"ABCD"``."""
         return LETTERS[: len(self.options)]
+
+    @property
+    def gold(self) -> str:
+        """The letter of the right option."""
+        return self.key
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Passage, context, stem and options."""
+        return {name: self.text_of(name) for name in (*TEXTS, *self.letters)}
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """P(key)."""
+        return math.exp(scores[self.letters.index(self.key)])
 
     @property
     def question(self) -> str:
@@ -167,9 +268,39 @@ class Question:
     @cached_property
     def hash(self) -> str:
         """Content hash over everything that can reach a prompt or a judgement."""
-        mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
+        mentions = [mention.encode() for mention in self.mentions]
         texts = [self.context, self.stem, self.options, self.key, mentions]
         return content_hash([*texts, self.passage])
+
+    def encode(self) -> dict[str, Any]:
+        """All fields; the passage where there is one."""
+        return {
+            "id": self.id,
+            "context": self.context,
+            "stem": self.stem,
+            "options": self.options,
+            "key": self.key,
+            "mentions": [mention.encode() for mention in self.mentions],
+            "metadata": dict(self.metadata),
+            **({"passage": self.passage} if self.passage else {}),
+        }
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        """The inverse of `encode`."""
+        options, mentions = tuple(row.pop("options")), decode_mentions(row.pop("mentions"))
+        return cls(options=options, mentions=mentions, **row)
+
+    def columns(self) -> dict[str, Any]:
+        """Texts, key and mentions."""
+        return {
+            "context": self.context,
+            "stem": self.stem,
+            "options": dict(zip(self.letters, self.options, strict=True)),
+            "key": self.key,
+            "mentions": [mention.encode() for mention in self.mentions],
+            "passage": self.passage,
+        }
 
 
 def check_question(item: Question) -> None:

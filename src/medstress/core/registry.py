@@ -306,15 +306,13 @@ def fault_of(made: Any, base: type, traits: type) -> str | None:
 
     Returns:
         The end of a sentence whose subject is the object; None if nothing is wrong. An attribute
-        with the name of a field, such as a parameter, must equal that field; `kinds` alone may be
-        a parameter of another meaning.
+        with the name of a field, such as a parameter, must equal that field.
     """
     declared = getattr(made, "traits", None)
     moved = [
         each.name
         for each in fields(traits)
-        if each.name != "kinds"
-        and hasattr(made, each.name)
+        if hasattr(made, each.name)
         and getattr(made, each.name) != getattr(declared, each.name, ...)
     ]
     if moved:

@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
+from medstress.core.items import WholeUnit
 from medstress.core.text import WHOLE, Edit, apply_edits
 
 OUTSIDE = "O"
@@ -38,6 +39,10 @@ class Entity:
 @dataclass(frozen=True, kw_only=True)
 class TaggedText:
     """A tokenised sentence with one IOB2 label a token; never mutated."""
+
+    tag: ClassVar[str] = "tagged_text"
+    letters: ClassVar[str] = ""
+    """None: an answer is a label for each token."""
 
     id: str
     """Unique within its data set."""
@@ -73,14 +78,59 @@ class TaggedText:
         """Content hash over tokens and labels."""
         return content_hash([self.tokens, self.labels])
 
+    @property
+    def whole(self) -> Self:
+        """The sentence itself."""
+        return self
+
+    def units(self) -> tuple[EntityUnit, ...]:
+        """Every gold entity; the sentence where it has none."""
+        return tuple(EntityUnit(text=self, entity=e) for e in self.entities) or (
+            EntityUnit(text=self, entity=None),
+        )
+
+    def of_unit(self, name: str) -> EntityUnit:
+        """The entity that a unit names.
+
+        >>> text = TaggedText(id="1", tokens=("no", "aspirin"), labels=("O", "B-Drug"))
+        >>> text.of_unit("1:2:Drug").entity
+        Entity(start=1, end=2, type='Drug')
+        """
+        entity = None
+        if name != WHOLE:
+            start, end, type_ = name.split(":", 2)
+            entity = Entity(start=int(start), end=int(end), type=type_)
+        return EntityUnit(text=self, entity=entity)
+
+    def encode(self) -> dict[str, Any]:
+        """Id, tokens, labels and metadata."""
+        return {
+            "id": self.id,
+            "tokens": self.tokens,
+            "labels": self.labels,
+            "metadata": dict(self.metadata),
+        }
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        """The inverse of `encode`."""
+        tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
+        return cls(tokens=tokens, labels=labels, **row)
+
+    def columns(self) -> dict[str, Any]:
+        """Tokens and labels."""
+        return {"tokens": list(self.tokens), "labels": list(self.labels)}
+
 
 @dataclass(frozen=True, kw_only=True)
-class SentencePair:
+class SentencePair(WholeUnit):
     """Two texts with a gold similarity; never mutated."""
 
-    unit: ClassVar[str] = WHOLE
+    tag: ClassVar[str] = "sentence_pair"
     is_judged: ClassVar[bool] = False
     """Nobody says how far from the gold score is wrong: an answer is only measured."""
+    letters: ClassVar[str] = ""
+    """None: an answer is a score."""
 
     id: str
     """Unique within its data set."""
@@ -110,6 +160,33 @@ class SentencePair:
         """Both texts: pairs that share one are linked."""
         return self.text_a, self.text_b
 
+    @property
+    def gold(self) -> str:
+        """The gold score."""
+        return f"{self.score:g}"
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Both texts."""
+        return {"text_a": self.text_a, "text_b": self.text_b}
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """The similarity."""
+        return float(scores[0])
+
+    def encode(self) -> dict[str, Any]:
+        """Id, texts, score with its scale, and metadata."""
+        return {"id": self.id, **self.columns(), "metadata": dict(self.metadata)}
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        """The inverse of `encode`."""
+        return cls(**row)
+
+    def columns(self) -> dict[str, Any]:
+        """Texts, and the score with its scale."""
+        return {**self.texts, "score": self.score, "low": self.low, "high": self.high}
+
     def candidate(self, edits: tuple[Edit, ...] = ()) -> PairCandidate:
         """The pair with edits."""
         return PairCandidate(item=self, edits=edits)
@@ -130,6 +207,8 @@ class EntityUnit:
     """The entity; None for a sentence without any, which only a perturbed copy asks about."""
     is_judged: ClassVar[bool] = True
     """The entity is found or it is not."""
+    letters: ClassVar[str] = ""
+    """None, as of its sentence."""
 
     @property
     def id(self) -> str:
@@ -156,6 +235,25 @@ class EntityUnit:
     def shared_texts(self) -> tuple[str, ...]:
         """None: sentences are linked by their document alone."""
         return ()
+
+    @property
+    def whole(self) -> TaggedText:
+        """The sentence."""
+        return self.text
+
+    @property
+    def gold(self) -> str:
+        """The type of the entity; empty without one."""
+        return "" if self.entity is None else self.entity.type
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """None: edits count tokens."""
+        return {}
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """The first score."""
+        return float(scores[0])
 
     def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
         """The sentence with edits, and the entity in it."""

@@ -39,7 +39,7 @@ def sentence_cost(prepared: Prepared, folder: Path | None = None) -> Iterator[st
         for part in prepared.attacks:
             seeds = 1 if part.traits.deterministic else len(settings.seeds)
             for item in items:
-                units = prepared.kind.units(item)
+                units = item.units()
                 asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
                 n = seeds * part.traits.budget * len(asked)
@@ -97,7 +97,7 @@ def _money(
             for part in prepared.attacks:
                 traits = part.traits
                 seeds = 1 if traits.deterministic else len(settings.seeds)
-                units = prepared.kind.units(item)
+                units = item.units()
                 asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
                 n_trials = seeds * (1 if traits.is_static else len(asked))
                 trial = expected_trial(traits, 1 if traits.is_static else traits.budget, usual)

@@ -40,9 +40,6 @@ SPLIT_WORDS = {
 }
 """Split -> the words that stand for it in file paths."""
 
-BIGBIO = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
-"""The columns of BigBIO's pairs."""
-
 _TYPE = "dataset"
 _PATIENCE_S = 10.0
 """Seconds that the hub has to answer."""
@@ -72,7 +69,7 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     """Read a table; the names of its columns tell questions, labelled pairs and the rest."""
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
     columns = columns_of(row for _, row in table.rows if isinstance(row, dict))
-    source = source_of([*columns, *options.columns])
+    source = "pairs" if "score" in options.columns else source_of([*columns, *options.columns])
     if source == "questions":
         return read_questions("hub", table, options)
     if source == "nli":
@@ -81,9 +78,7 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
         loaded: LoadedTexts = registry.load("datasets", "nli")(given)
         return loaded
     if source == "pairs":
-        usual = BIGBIO if "text_1" in columns else {}
-        named = replace(options, columns={**usual, **options.columns})
-        return pairs.read_pairs(path, iter(table.rows), named)
+        return pairs.read_pairs(path, iter(table.rows), options)
     return iob.read_token_rows(path, table, options)
 
 

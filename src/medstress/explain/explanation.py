@@ -27,7 +27,6 @@ from medstress.explain.outputs import Outputs, outputs_of
 from medstress.explain.segments import Segment, segments_of
 from medstress.explain.shapley import BATCH, EVALUATIONS, Floats, Masks, Owen, owen_values
 from medstress.explain.tree import tree_of
-from medstress.kinds import kind_of
 from medstress.tasks.victim import Victim
 
 DIGITS = 9
@@ -186,7 +185,7 @@ def _explain(
 ) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
     """Search both prompts at once: they share batches, and texts in which the edit is masked."""
     outputs = outputs_of(work.item, work.wrong)
-    fields = kind_of(work.item).texts(work.item)
+    fields = work.item.texts
     pair = segments_of(work.victim.flow, work.item, fields, work.edits)
     sides = [_Side(work, pair.before, ()), _Side(work, pair.after, work.edits)]
     n_asked, predictions = 0, list[Prediction]()

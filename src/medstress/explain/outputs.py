@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.kinds import kind_of
 
 FOUND, WRONG, SCORE = "found", "wrong", "score"
 """Names of outputs that are no options: the entity is found; its tokens are labelled as at the
@@ -86,9 +85,8 @@ def outputs_of(unit: Any, wrong: str | None) -> Outputs:
         unit: an item, or its part.
         wrong: the victim's answer at the success; None if the attack failed.
     """
-    kind = kind_of(unit)
-    if letters := tuple(kind.letters(unit)):
-        return Outputs(names=letters, key=kind.key(unit))
-    if kind.is_judged:
+    if letters := tuple(unit.letters):
+        return Outputs(names=letters, key=unit.gold)
+    if unit.is_judged:
         return Outputs(names=(FOUND, WRONG), key=FOUND, wrong=wrong)
     return Outputs(names=(SCORE,), key=SCORE)

@@ -140,7 +140,7 @@ def explanations(
                 attack_label=row.attack,
                 attack_spec=json.loads(row.attack_spec),
                 seed=row.seed,
-                item=prepared.kind.with_unit(item, row.unit),
+                item=item.of_unit(row.unit),
                 edits=decode_edits(edits[row.trial_id]),
                 wrong=row.first_success_answer or row.answer_after if is_success else None,
                 settings=settings,

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from medstress.files.local_modules import (
     forget_changed,
     local_imports,
 )
+
+_IMPORTING = threading.RLock()
+"""One thread at a time: `sys.path`, `sys.modules` and Python's finders are those of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,11 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
 
 def _import_from(folder: Path, module: Path | str, what: str, *, label: str) -> Loaded:
     """Import a file or a module with `folder` first on `sys.path`."""
+    with _IMPORTING:
+        return _import_alone(folder, module, what, label)
+
+
+def _import_alone(folder: Path, module: Path | str, what: str, label: str) -> Loaded:
     first = str(folder.resolve())
     sys.path.insert(0, first)
     by_kind = {"file": module} if isinstance(module, Path) else {"module": module}

@@ -1,4 +1,5 @@
-"""The kinds of items. A new kind is a module here and one entry in `KINDS`."""
+"""The kinds of items. A new kind is a module here, one entry in `KINDS`, and one in the classes of
+stored items (`medstress.store.codec`)."""
 
 from __future__ import annotations
 
@@ -19,14 +20,12 @@ __all__ = [
     "kind_described",
     "kind_of",
     "kind_of_all",
-    "kind_tagged",
 ]
 
 KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY, NLI)
-"""All kinds. Empty data sets, and stored items without a mark, have the first kind."""
+"""All kinds. Empty data sets have the first kind."""
 
 _BY_TYPE = {type_: kind for kind in KINDS for type_ in (kind.item, kind.unit_type) if type_}
-_BY_TAG = {kind.tag: kind for kind in KINDS}
 
 
 def kind_of(item: Any) -> Kind:
@@ -47,11 +46,6 @@ def kind_of_all(items: Iterable[Any]) -> Kind:
     for item in items:
         return kind_of(item)
     return KINDS[0]
-
-
-def kind_tagged(tag: str | None) -> Kind | None:
-    """Return the kind with this mark of stored items, or None."""
-    return KINDS[0] if tag is None else _BY_TAG.get(tag)
 
 
 def kind_described(spec: dict[str, Any]) -> Kind:

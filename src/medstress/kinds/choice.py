@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 
 from medstress.attacks.noise.texts import OPTIONS, Field, Side, marks_of, own_marks, texts_of
 from medstress.attacks.protocol import QUESTIONS
-from medstress.core.items import TEXTS, Candidate, Mention, Question
+from medstress.core.items import TEXTS, Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
@@ -28,65 +27,10 @@ class Choice(Kind):
 
     name = QUESTIONS
     task = "multiple_choice"
-    tag = "question"
     item = Question
     draws_names = True
     has_fields = True
     learner = "medstress.training.choice:open_learner"
-
-    def encode(self, item: Question) -> dict[str, Any]:
-        """All fields; mentions as lists."""
-        return {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": item.options,
-            "key": item.key,
-            "mentions": _mentions(item),
-            "metadata": dict(item.metadata),
-            **_passage(item),
-        }
-
-    def decode(self, row: dict[str, Any]) -> Question:
-        """The inverse of `encode`."""
-        mentions = (Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
-        return Question(
-            id=row["id"],
-            context=row["context"],
-            stem=row["stem"],
-            options=tuple(row["options"]),
-            key=row["key"],
-            mentions=tuple(mentions),
-            metadata=row["metadata"],
-            passage=row.get("passage", ""),
-        )
-
-    def columns(self, item: Question) -> dict[str, Any]:
-        """Texts, key and mentions; options and mentions as JSON."""
-        return {
-            "context": item.context,
-            "stem": item.stem,
-            "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
-            "key": item.key,
-            "mentions": json.dumps(_mentions(item)),
-            "passage": item.passage,
-        }
-
-    def key(self, unit: Question) -> str:
-        """The letter of the right option."""
-        return unit.key
-
-    def letters(self, unit: Question) -> str:
-        """Those of the options."""
-        return unit.letters
-
-    def texts(self, unit: Question) -> dict[str, str]:
-        """Passage, context, stem and options."""
-        return {name: unit.text_of(name) for name in (*TEXTS, *unit.letters)}
-
-    def score(self, unit: Question, scores: Sequence[float]) -> float:
-        """P(key)."""
-        return math.exp(scores[unit.letters.index(unit.key)])
 
     def edited_options(self, unit: Question, edits: Sequence[Edit]) -> frozenset[str]:
         """The letters of the options that edits change; none if they only change places."""
@@ -175,10 +119,6 @@ class Choice(Kind):
 def _passage(item: Question | Candidate) -> dict[str, str]:
     """Return the passage as a field, if there is one."""
     return {"passage": item.passage} if item.passage else {}
-
-
-def _mentions(item: Question) -> list[list[Any]]:
-    return [[m.field, m.start, m.end, m.type] for m in item.mentions]
 
 
 CHOICE = Choice()

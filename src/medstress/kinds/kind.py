@@ -1,7 +1,7 @@
 """A kind of item: everything that an experiment has to know about its items.
 
-An item itself knows its candidates, its unit, and whether answers about it are judged
-(`medstress.core.items.Item`). A kind defines everything else.
+An item itself knows what readers of a run need: its candidates, units, texts and right answer, and
+how it is stored (`medstress.core.items.Item`, `StoredItem`). A kind defines everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from medstress.attacks.noise.texts import Field, Side
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
-from medstress.core.items import Item
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
 from medstress.kinds.scores import DatasetScores
@@ -66,11 +65,9 @@ class Kind(ABC):
     """
 
     name: ClassVar[str]
-    """Name in attacks (`AttackTraits.kinds`) and messages, in the plural."""
+    """Name in attacks (`AttackTraits.item_kinds`) and messages, in the plural."""
     task: ClassVar[str]
     """Task of a back end (`BackendOptions.task`)."""
-    tag: ClassVar[str]
-    """Mark of stored items; items without a mark are questions."""
     item: ClassVar[type]
     """The class of its items."""
     unit_type: ClassVar[type | None] = None
@@ -109,51 +106,9 @@ class Kind(ABC):
 
     # Items
 
-    def units(self, item: Any) -> tuple[Item, ...]:
-        """Return the units of an item, one for each trial; at least one."""
-        return (item,)
-
-    def with_unit(self, item: Any, unit: str) -> Item:
-        """Return the unit of a stored item by its name: the inverse of `Item.unit`."""
-        found: Item = item
-        return found
-
-    def whole(self, unit: Any) -> Any:
-        """Return the stored item of a unit; an item is its own unit."""
-        return unit
-
-    @abstractmethod
-    def encode(self, item: Any) -> dict[str, Any]:
-        """Return an item as JSON values, without the mark of its kind."""
-
-    @abstractmethod
-    def decode(self, row: dict[str, Any]) -> Any:
-        """Return the inverse of `encode`."""
-
-    @abstractmethod
-    def columns(self, item: Any) -> dict[str, Any]:
-        """Return the columns of an item in exports, without id, hash and metadata."""
-
-    @abstractmethod
-    def key(self, unit: Any) -> str:
-        """Return the gold answer for rows: a letter, a label, the type of an entity, a score."""
-
-    def letters(self, unit: Any) -> Sequence[str]:
-        """Return the possible answers in the order of scores; empty if answers are no choice."""
-        return ()
-
-    def texts(self, unit: Any) -> Mapping[str, str]:
-        """Return the texts of a unit by the names that edits give them; empty if edits count tokens
-        instead of characters."""
-        return {}
-
     def shown(self, item: Any) -> Mapping[str, str]:
         """Return the texts of an item by name, for people to read."""
-        return self.texts(item)
-
-    def score(self, unit: Any, scores: Sequence[float]) -> float:
-        """Return the score for rows: P(key) of a choice, else the first score."""
-        return float(scores[0])
+        return dict(item.texts)
 
     def edited_options(self, unit: Any, edits: Sequence[Edit]) -> frozenset[str] | None:
         """Return the options that edits change; None if items have no options."""

@@ -22,7 +22,6 @@ class Similarity(Kind):
 
     name = PAIRS
     task = "similarity"
-    tag = "sentence_pair"
     item = SentencePair
     keeps_metadata = False
     layouts = {".jsonl": "jsonl", ".tsv": "pairs"}  # noqa: RUF012
@@ -36,32 +35,6 @@ class Similarity(Kind):
         from medstress.kinds.pair_scores import Correlations
 
         return Correlations()
-
-    def encode(self, item: SentencePair) -> dict[str, Any]:
-        """Id, texts, score with its scale, and metadata."""
-        return {"id": item.id, **self.columns(item), "metadata": dict(item.metadata)}
-
-    def decode(self, row: dict[str, Any]) -> SentencePair:
-        """The inverse of `encode`."""
-        return SentencePair(**row)
-
-    def columns(self, item: SentencePair) -> dict[str, Any]:
-        """Texts, and the score with its scale."""
-        return {
-            "text_a": item.text_a,
-            "text_b": item.text_b,
-            "score": item.score,
-            "low": item.low,
-            "high": item.high,
-        }
-
-    def key(self, unit: SentencePair) -> str:
-        """The gold score."""
-        return f"{unit.score:g}"
-
-    def texts(self, unit: SentencePair) -> dict[str, str]:
-        """Both texts."""
-        return {"text_a": unit.text_a, "text_b": unit.text_b}
 
     def answered(self, unit: SentencePair, *, right: bool) -> Prediction:
         """A high or a low score."""

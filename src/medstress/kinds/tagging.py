@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,8 +10,8 @@ from medstress.attacks.noise.texts import Field, Side
 from medstress.attacks.protocol import TAGGED
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, EntityUnit, TaggedCandidate, TaggedText
-from medstress.core.text import WHOLE, Edit
+from medstress.core.sentences import EntityUnit, TaggedCandidate, TaggedText
+from medstress.core.text import Edit
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.scores import DatasetScores
 from medstress.tasks.entity_tagging import EntityTagging
@@ -23,7 +22,6 @@ class Tagging(Kind):
 
     name = TAGGED
     task = "ner"
-    tag = "tagged_text"
     item = TaggedText
     unit_type = EntityUnit
     has_controls = True
@@ -39,47 +37,6 @@ class Tagging(Kind):
 
         return EntityScores()
 
-    def units(self, item: TaggedText) -> tuple[EntityUnit, ...]:
-        """Every gold entity; the sentence where it has none."""
-        return tuple(EntityUnit(text=item, entity=e) for e in item.entities) or (
-            EntityUnit(text=item, entity=None),
-        )
-
-    def with_unit(self, item: TaggedText, unit: str) -> EntityUnit:
-        """The entity that a unit names.
-
-        >>> text = TaggedText(id="1", tokens=("no", "aspirin"), labels=("O", "B-Drug"))
-        >>> TAGGING.with_unit(text, "1:2:Drug").entity
-        Entity(start=1, end=2, type='Drug')
-        """
-        entity = None
-        if unit != WHOLE:
-            start, end, type_ = unit.split(":", 2)
-            entity = Entity(start=int(start), end=int(end), type=type_)
-        return EntityUnit(text=item, entity=entity)
-
-    def whole(self, unit: EntityUnit | TaggedText) -> TaggedText:
-        """The sentence."""
-        return unit.text if isinstance(unit, EntityUnit) else unit
-
-    def encode(self, item: TaggedText) -> dict[str, Any]:
-        """Id, tokens, labels and metadata."""
-        return {
-            "id": item.id,
-            "tokens": item.tokens,
-            "labels": item.labels,
-            "metadata": dict(item.metadata),
-        }
-
-    def decode(self, row: dict[str, Any]) -> TaggedText:
-        """The inverse of `encode`."""
-        tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
-        return TaggedText(tokens=tokens, labels=labels, **row)
-
-    def columns(self, item: TaggedText) -> dict[str, Any]:
-        """Tokens and labels, as JSON."""
-        return {"tokens": json.dumps(item.tokens), "labels": json.dumps(item.labels)}
-
     def shown(self, item: TaggedText) -> dict[str, str]:
         """The sentence, and its entities with their types.
 
@@ -89,10 +46,6 @@ class Tagging(Kind):
         """
         entities = (f"{' '.join(item.tokens[e.start : e.end])} ({e.type})" for e in item.entities)
         return {"text": " ".join(item.tokens), "entities": "; ".join(entities)}
-
-    def key(self, unit: EntityUnit) -> str:
-        """The type of the entity."""
-        return unit.entity.type if unit.entity is not None else ""
 
     def answered(self, unit: EntityUnit, *, right: bool) -> Prediction:
         """All gold labels, or none."""

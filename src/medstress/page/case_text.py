@@ -147,9 +147,9 @@ def case_lines(case: Case) -> Iterator[Sequence[Span]]:
             yield [("", f"stated confidences {', '.join(f'{v:g}' for v in attempt.confidences)}")]
         for reason in attempt.objections:
             yield [("", f"objection: {reason}")]
-        for name, text in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):
-            if text:
-                yield [("dim", f"{name}: "), ("", text)]
+        for name, words in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):
+            if words:
+                yield [("dim", f"{name}: "), ("", words)]
 
 
 def _facts(case: Case) -> Iterator[tuple[str, str]]:

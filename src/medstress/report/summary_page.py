@@ -11,8 +11,8 @@ from rich.console import Console
 from medstress.analyses.names import listed
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Case
-from medstress.analyses.summary import cases_of, results_of, warnings_of
+from medstress.analyses.shown import Decision, Table
+from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.report.formats import clean, number
 from medstress.report.terminal import print_table, say
@@ -41,9 +41,9 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         console.print()
         for line in model.lines:
             say(console, line)
-    for _, result in results_of(run):
+    for _, result in results_of(run, page=wide):
         tables = [one for one in result.tables() if one.rows]
-        for table in tables if wide else tables[:1]:
+        for table in tables if wide else tables[: int(result.is_brief)]:
             console.print()
             print_table(console, table, wide=wide)
     warnings = _sentences(run)
@@ -62,24 +62,32 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
 def markdown_page(run: Run) -> str:
     """Return one page for a model card: lines, warnings, what was run, and the first tables."""
     verdict = _verdict(run)
-    parts = [f"# {escape(f'medstress {run.name}')}", *map(escape, verdict.lines)]
-    for model in _others(verdict):
-        parts.append(escape(" ".join(model.lines)))
-    parts += [escape(f"Warning: {sentence}") for sentence in _sentences(run)]
-    for _, result in results_of(run):
-        tables = [one for one in result.tables() if one.rows]
-        parts += [markdown_table(one).rstrip("\n") for one in tables[:1]]
-    parts += map(escape, about(run))
-    return "\n\n".join(parts) + "\n"
+    others = (" ".join(model.lines) for model in _others(verdict))
+    sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
+    tables = [
+        next(table for table in result.tables() if table.rows)
+        for _, result in results_of(run)
+        if result.is_brief and any(table.rows for table in result.tables())
+    ]
+    return markdown(f"medstress {run.name}", sentences, tables, list(about(run)))
+
+
+def markdown(
+    title: str, sentences: Sequence[str], tables: Sequence[Table], more: Sequence[str] = ()
+) -> str:
+    """Return one page of Markdown: a title, sentences, tables, and what comes after them."""
+    parts = [f"# {escape(title)}", *map(escape, sentences)]
+    parts += [markdown_table(table).rstrip("\n") for table in tables]
+    return "\n\n".join((*parts, *map(escape, more))) + "\n"
 
 
 def junit_page(run: Run) -> str:
     """Return the criteria of a run, and what kept it from measuring, as JUnit XML."""
     doubts = [f"unverified: {run.folder.doubt}"] if run.folder.doubt else []
-    return junit(f"medstress {run.name}", cases_of(run), doubts)
+    return junit(f"medstress {run.name}", decisions_of(run), doubts)
 
 
-def junit(suite: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
+def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> str:
     """Return cases as JUnit XML: one `testcase` each, with a `failure` or an `error`.
 
     Args:
@@ -87,7 +95,7 @@ def junit(suite: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
         cases: the cases, in order; names should differ.
         notes: what else a reader has to know.
 
-    >>> print(junit("gate", [Case(name="asr", outcome="failed", sentence="it is .3")]))
+    >>> print(junit("gate", [Decision(name="asr", outcome="failed", sentence="it is .3")]))
     <?xml version='1.0' encoding='utf-8'?>
     <testsuites name="gate" tests="1" failures="1" errors="0">
       <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0">

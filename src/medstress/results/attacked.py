@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from medstress.attacks.protocol import Attack, attack_class
+from medstress.attacks.protocol import Attack, rebuilt
 from medstress.core.attacked import FIELD, FORMAT, HEAD, NAME
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
@@ -241,17 +241,6 @@ def _of_a_probe(attack: Attack | None) -> dict[str, Any]:
     if attack is None or not attack.traits.keeps_answers:
         return {}
     return {"is_probe": True, "beside": attack.traits.control}
-
-
-def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
-    """Return the attack that stored parameters describe; None if it is not installed any more."""
-    try:
-        kind = attack_class(spec["name"])
-        known = {each.name for each in fields(kind) if each.init}
-        made = kind(**{key: value for key, value in spec.items() if key in known})
-    except Exception:  # noqa: BLE001 - plug-ins may raise anything
-        return None
-    return made if isinstance(made, Attack) else None
 
 
 def _is_blind(spec: Mapping[str, Any], control: str | None, attack: Attack | None) -> bool:

@@ -21,7 +21,6 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
-from medstress.kinds import kind_of
 from medstress.results.attacked import attacked_rows
 from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
@@ -73,12 +72,17 @@ def export(run: StoredRun, table: str, to: Path) -> int:
         The number of rows.
 
     Raises:
-        UsageError: an unknown table or ending, or a path that cannot be written.
+        UsageError: an unknown table or ending, a file that the run reads, or a path that cannot be
+            written.
     """
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
     rows = _rows(run, table)
+    config, base = run.manifest["config"], Path(run.manifest["base"])
+    named = [text for text in _texts(config) if text.endswith(to.suffix)]
+    folders = [table["path"] for table in config["dataset"] if "path" in table]
+    refuse_inputs(to, [base / Path(text).expanduser() for text in (*named, *folders)])
     try:
         if form == "parquet":
             return _write_parquet(rows, to, table)
@@ -86,6 +90,32 @@ def export(run: StoredRun, table: str, to: Path) -> int:
             return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+
+
+def refuse_inputs(to: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over data that are read.
+
+    Args:
+        to: the file to write.
+        inputs: files, and folders whose files are all data.
+
+    Raises:
+        UsageError: `to` is one of the files, or is already in one of the folders.
+    """
+    for path in inputs:
+        if to.resolve() == path.resolve():
+            raise UsageError(f"--to {to}: this is also an input file; give another name")
+        if to.exists() and path.is_dir() and to.resolve().is_relative_to(path.resolve()):
+            raise UsageError(f"--to {to}: {path} is a folder of input files; give another name")
+
+
+def _texts(tables: Any) -> Iterator[str]:
+    """Yield all texts in the tables of an experiment."""
+    if isinstance(tables, str):
+        yield tables
+    elif isinstance(tables, dict | list):
+        for value in tables.values() if isinstance(tables, dict) else tables:
+            yield from _texts(value)
 
 
 def table_frame(run: StoredRun, table: str) -> DataFrame:
@@ -113,9 +143,17 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
             "dataset": dataset,
             "item_id": item.id,
             "item_hash": item.hash,
-            **kind_of(item).columns(item),
+            **_as_text(item.columns()),
             "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
         }
+
+
+def _as_text(columns: Row) -> Row:
+    """Return columns with objects and arrays as JSON text."""
+    return {
+        name: json.dumps(value) if isinstance(value, dict | list) else value
+        for name, value in columns.items()
+    }
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:

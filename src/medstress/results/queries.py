@@ -140,8 +140,8 @@ def tried_names(
 class Probes:
     """Finds the queries that probe the victim, for example for the span that matters.
 
-    A trial notes its probes when it ends. For unfinished trials and those of earlier versions,
-    probes of the shipped attacks are recognised by their edits, which delete a span.
+    A trial notes its probes when it ends. Before that, probes of the shipped attacks are recognised
+    by their edits, which delete a span.
     """
 
     def __init__(self, reader: RunReader) -> None:

@@ -115,12 +115,11 @@ def trial_row(
 
 def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str) -> TrialRow:
     result = trial.result
-    kind = kind_of(stored)
-    item = kind.with_unit(stored, result.get("unit", WHOLE))
+    item = stored.of_unit(result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
     candidate = item.candidate(edits_of(result.get("edits", [])))
     score = _score(item, before)
-    n_options = len(kind.letters(item))
+    n_options = len(item.letters)
     _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
     shown: dict[str, Any] = dict.fromkeys(_SHOWN)
@@ -143,7 +142,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         verdict=Verdict(trial.verdict),
         at=result.get("at"),
         n_options=n_options,
-        key=kind.key(item),
+        key=item.gold,
         answer_before=before[0] if before else None,
         answer_after=after[0] if after else None,
         score_before=score,
@@ -323,4 +322,4 @@ def _score(item: Item, prediction: list[Any] | None) -> float | None:
     """Return P(key) of a choice or the similarity of a pair; None without scores."""
     if prediction is None or prediction[1] is None:
         return None
-    return kind_of(item).score(item, prediction[1])
+    return item.right_score(prediction[1])

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
-from medstress.kinds import kind_of
 from medstress.results.load import StoredRun
 from medstress.review.blinding import code
 from medstress.review.other_names import Namer, namer
@@ -120,7 +119,7 @@ def _units(
     items: list[tuple[str, Any]], classes: tuple[str, ...], hidden: Sequence[str]
 ) -> Iterator[_Unit]:
     for dataset, item in items:
-        unit: Any = kind_of(item).units(item)[0]
+        unit: Any = item.units()[0]
         case = shown(unit, (), classes, hidden=hidden)
         if case is not None and len(case.options) > 1:
             yield dataset, unit, case

@@ -15,7 +15,6 @@ from typing import Any
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.reviewed import JUDGE
 from medstress.review import sample as samples
@@ -142,7 +141,7 @@ def _shown(run: StoredRun, records: Sequence[Record], classes: tuple[str, ...]) 
     items, found = run.items_by_id(), {}
     for record in records:
         item = items[record["dataset"], record["item"]]
-        unit = kind_of(item).with_unit(item, record["unit"])
+        unit = item.of_unit(record["unit"])
         case = shown(unit, edits_of(record["edits"]), classes, hidden=record["hidden"])
         if case is not None:
             control = record.get("control")

@@ -13,7 +13,6 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import Edit
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.kinds import kind_of
 from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.results.load import StoredRun
@@ -135,7 +134,7 @@ def _last_edits(run: StoredRun) -> dict[str, tuple[Edit, ...]]:
     for trial, text in last.items():
         name, row = numbers[trial]
         item, edits = items[row][1], decode_edits(text)
-        unit = kind_of(item).units(item)[0]
+        unit = item.units()[0]
         if any(unit.replaced(edit) != edit.replacement for edit in edits):
             found[name] = edits
     return found

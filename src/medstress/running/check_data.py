@@ -184,8 +184,7 @@ def check_data(
     base = Path.cwd()
     watcher.note("data")
     if to is not None:
-        path = Path(choices.data).expanduser()
-        check_target(to, path if path.is_file() else None)
+        check_target(to, Path(choices.data).expanduser())
     usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
     data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
@@ -250,7 +249,7 @@ def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.traits.kinds)]
+    attacks = [each for each in made if kind.is_taken(each.traits.item_kinds)]
     noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
@@ -289,11 +288,11 @@ def _obstacle(
     attack = part.attack
     if not isinstance(attack, SentenceAttack):
         return _where_named(item, resources, attack.obstacle(item, resources))
-    reasons = [attack.obstacle(unit, noise) for unit in kind.units(item)]
+    reasons = [attack.obstacle(unit, noise) for unit in item.units()]
     if None not in reasons:
         return reasons[0]
     rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-    unit = kind.with_unit(item, WHOLE)
+    unit = item.of_unit(WHOLE)
     return None if attack.edits(unit, rng, noise) else NOTHING_TO_CHANGE
 
 
@@ -321,7 +320,7 @@ def _item_reasons(kind: Kind, left: Iterable[tuple[str, Any]]) -> tuple[Reason, 
 
 def _looks(kind: Kind, item: Any) -> str:
     """Return the options of an item, or its first text if it has none."""
-    texts, letters = kind.shown(item), kind.letters(item)
+    texts, letters = kind.shown(item), item.letters
     named = [f"{name} {texts[name]}" for name in letters if name in texts]
     return "; ".join(named) or next(iter(texts.values()), "")
 
@@ -363,8 +362,8 @@ def _shown(item: Any, kind: Kind, groups: Sequence[Resources]) -> ShownItem:
             found.append(item.text_of(mention.field)[mention.start : mention.end])
     return ShownItem(
         id=item.id,
-        key=kind.key(kind.units(item)[0]) if kind.unit_type is None else "",
+        key=item.gold if kind.unit_type is None else "",
         texts=texts,
-        letters="".join(name for name in kind.letters(item) if name in texts),
+        letters="".join(name for name in item.letters if name in texts),
         names=names,
     )

@@ -31,6 +31,7 @@ from medstress.experiment.plan.sentence_groups import (
     sentence_resources,
 )
 from medstress.kinds import Kind
+from medstress.results.export import refuse_inputs
 from medstress.running.perturbed_rows import PerturbedArm, Row, perturbed_row, write
 from medstress.running.prepare import Watcher, resolve
 
@@ -81,8 +82,7 @@ def perturb(
     to = Path(to)
     checked, _, base = resolve(experiment, overrides, NEEDS)
     inputs = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
-    if to.resolve() in [path.resolve() for path in inputs]:
-        raise UsageError(f"--to {to}: this is also an input file; give another name")
+    refuse_inputs(to, inputs)
     attacks = make_attacks(checked.attack)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
@@ -158,7 +158,7 @@ def _noise_rows(
             arm = PerturbedArm(dataset=dataset.label, attack=part.label, seed=seed)
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-            unit = kind.with_unit(item, WHOLE)
+            unit = item.of_unit(WHOLE)
             if attack.is_static_on(unit) or attack.obstacle(unit, resources) is None:
                 yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 

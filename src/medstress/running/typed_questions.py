@@ -13,7 +13,7 @@ from medstress.core.items import LETTERS, Question
 from medstress.datasets.writing import row_from_question
 from medstress.entities.grouping import typed_options
 from medstress.files.writing import atomic_stream
-from medstress.results.export import write_frame
+from medstress.results.export import refuse_inputs, write_frame
 
 OTHERWISE = "write .jsonl, or leave the field out"
 
@@ -30,20 +30,19 @@ class Written:
     """Mentions in them."""
 
 
-def check_target(to: Path, read: Path | None) -> None:
+def check_target(to: Path, read: Path) -> None:
     """Check the name of the file before anything is read.
 
     Args:
         to: the file to write.
-        read: the file with the data, if they stand in one.
+        read: the file or folder with the data; none is there if they are named otherwise.
 
     Raises:
-        UsageError: another ending than .jsonl or .parquet, or the file with the data.
+        UsageError: another ending than .jsonl or .parquet, or a file with the data.
     """
     if to.suffix not in WRITERS:
         raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
-    if read is not None and to.resolve() == read.resolve():
-        raise UsageError(f"--to {to}: this is also the input file; give another name")
+    refuse_inputs(to, [read])
 
 
 def write_typed(

@@ -66,11 +66,22 @@ def mean_of_names(
     n_names: int,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate a mean for items and names like these.
+    """Estimate a mean for items and names like these: the estimate of `difference_of_names`."""
+    return difference_of_names(values, items, names, n_names, level).estimate
+
+
+def difference_of_names(
+    values: Numbers,
+    items: NDArray[np.int64],
+    names: Sequence[frozenset[str]],
+    n_names: int,
+    level: float = 0.95,
+) -> Difference:
+    """Estimate a mean for items and names like these, and test whether it is 0.
 
     N^2 V = n/(n-1) sum over items of (sum r)^2
     + k/(k-1) max(0, sum over names of (sum r)^2 - sum over both of (sum r)^2)
-    with r the residuals, n items and k names.
+    with r the residuals, n items and k names; t has min(n, k) - 1 degrees of freedom.
 
     Args:
         values: shape (N,).
@@ -87,14 +98,14 @@ def mean_of_names(
         Cameron, Gelbach and Miller, "Robust inference with multiway clustering", JBES 2011.
     """
     from scipy.sparse import csr_array
-    from scipy.special import stdtrit
+    from scipy.special import stdtr, stdtrit
 
     numbers = np.unique(items, return_inverse=True)[1]
     n, k, size = int(numbers.max(initial=-1)) + 1, n_names, len(values)
     if k < 2:
-        return unknown("fewer than two names were drawn", size)
+        return Difference(estimate=unknown("fewer than two names were drawn", size), p=None)
     if n < 2:
-        return unknown("fewer than two items have pairs", size)
+        return Difference(estimate=unknown("fewer than two items have pairs", size), p=None)
     columns = {name: j for j, name in enumerate(sorted(frozenset().union(*names)))}
     entries = [(i, columns[name]) for i, drawn in enumerate(names) for name in drawn]
     at, column = zip(*entries, strict=True)
@@ -106,15 +117,21 @@ def mean_of_names(
     shared = float(((by_name.T @ r) ** 2).sum()) - float(both.multiply(both).sum())
     variance = n / (n - 1) * float(((by_item.T @ r) ** 2).sum()) + k / (k - 1) * max(shared, 0.0)
     if variance == 0:
-        return unknown("all pairs agree, so that an interval would have no width", size)
-    half = float(stdtrit(min(n, k) - 1, (1 + level) / 2)) * sqrt(variance) / size
-    return Estimate(
-        value=centre,
-        n=size,
-        low=max(centre - half, -1.0),
-        high=min(centre + half, 1.0),
-        method=f"two-way linearised variance over {n} items (documents where known) and {k} names, "
-        f"t interval {100 * level:.4g} %",
+        why = "all pairs agree, so that an interval would have no width"
+        return Difference(estimate=unknown(why, size), p=None)
+    error, degrees = sqrt(variance) / size, min(n, k) - 1
+    (low, high), narrow = (
+        (max(centre - half, -1.0), min(centre + half, 1.0))
+        for half in (float(stdtrit(degrees, (1 + at) / 2)) * error for at in (level, 0.9))
+    )
+    method = (
+        f"two-way linearised variance over {n} items (documents where known) and {k} names, t "
+        f"interval {100 * level:.4g} %"
+    )
+    return Difference(
+        estimate=Estimate(value=centre, n=size, low=low, high=high, method=method),
+        p=2 * float(stdtr(degrees, -abs(centre) / error)),
+        interval90=narrow,
     )
 
 

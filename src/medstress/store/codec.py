@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from math import isfinite
 from typing import Any
 
@@ -9,8 +12,15 @@ import orjson
 
 from medstress.core.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
 from medstress.core.errors import StoreError
+from medstress.core.items import Item, Question, StoredItem
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, edits_of
-from medstress.kinds import KINDS, kind_of, kind_tagged
+
+_CLASSES: Mapping[str, type[StoredItem]] = {
+    item.tag: item for item in (Question, TaggedText, SentencePair)
+}
+_MODULES = {"labelled_pair": ("medstress.kinds.nli.item", "LabelledPair")}
+"""Classes of items that few runs hold: loaded when one does."""
 
 
 def encode_answer(answer: Answer) -> str:
@@ -69,12 +79,12 @@ def decode_edits(text: str) -> tuple[Edit, ...]:
     return edits_of(orjson.loads(text))
 
 
-def encode_item(item: Any) -> str:
+def encode_item(item: Item | StoredItem) -> str:
     """Encode an item as JSON; for a unit of an item, the whole item."""
-    kind = kind_of(item)
-    # Items without a mark are of the first kind.
-    mark = {} if kind is KINDS[0] else {"kind": kind.tag}
-    return _dump({**mark, **kind.encode(kind.whole(item))})
+    whole: StoredItem = item.whole
+    # Items without a mark are questions.
+    mark = {} if whole.tag == Question.tag else {"kind": whole.tag}
+    return _dump({**mark, **whole.encode()})
 
 
 def decode_item(text: str) -> Any:
@@ -85,12 +95,20 @@ def decode_item(text: str) -> Any:
     """
     row: dict[str, Any] = orjson.loads(text)
     tag = row.pop("kind", None)
-    kind = kind_tagged(tag)
-    if kind is None:
+    return _class_tagged(Question.tag if tag is None else tag).decode(row)
+
+
+@cache
+def _class_tagged(tag: str) -> type[StoredItem]:
+    if tag in _MODULES:
+        module, name = _MODULES[tag]
+        stored: type[StoredItem] = getattr(import_module(module), name)
+        return stored
+    if tag not in _CLASSES:
         raise StoreError(
             f"an item of unknown kind {tag!r}: the run was written by a newer medstress"
         )
-    return kind.decode(row)
+    return _CLASSES[tag]
 
 
 def _plain(values: tuple[float, ...]) -> list[float | str]:

@@ -51,7 +51,7 @@ class Review:
     role: str = RATER
     """`rater`, or `adjudicator`: who decides where raters disagree."""
     case_id: str | None = None
-    """Code under which the case was shown; None of what earlier versions stored."""
+    """Code under which the case was shown; None if it came without one."""
     control: str | None = None
     """Which control it is, if it is planted."""
     control_of: str | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from medstress.analyses.run import Run
+from medstress.analyses.summary import summary
 from medstress.files.writing import access_of, write_text
 from medstress.results.load import StoredRun, open_run
 from medstress.results.root import all_roots, root_of
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, SUMMARY
-from medstress.summary.summary import summarise_run
 
 
 def renew_summary(run: StoredRun) -> None:
@@ -43,6 +44,6 @@ def keep_summary(folder: Path) -> None:
 def _keep(run: StoredRun) -> None:
     if run.root() is None:
         return
-    text = json.dumps(summarise_run(run), indent=1, allow_nan=False)
+    text = json.dumps(summary(Run.open(run.folder)), indent=1, allow_nan=False)
     with translated(run.folder):
         write_text(run.folder / SUMMARY, f"{text}\n", access_of(run.folder / FILE))

@@ -50,13 +50,12 @@ class Perturber:
         """Return one perturbed copy of an item, by one of the attacks drawn at random."""
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
-        kind_of_item = kind_of(item)
         attack = part.attack
         if not isinstance(attack, SentenceAttack):
             return self._substituted(item, part, seed, epoch)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
-        unit = kind_of_item.with_unit(item, WHOLE)
-        return kind_of_item.changed(unit.candidate(attack.edits(unit, own, self.noise)))
+        unit = item.of_unit(WHOLE)
+        return kind_of(item).changed(unit.candidate(attack.edits(unit, own, self.noise)))
 
     def _substituted(self, item: Any, part: AttackPart, seed: int, epoch: int) -> Any:
         """Return the item with the first name that the sampler draws, unchanged if none."""

@@ -25,8 +25,17 @@ from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, wilson
-from medstress.testing.planted import NEAR, arm, control, planted_run, question, trial
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import (
+    NEAR,
+    SWAP,
+    arm,
+    control,
+    planted_run,
+    question,
+    tagged,
+    trial,
+)
 
 FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
 """An attack that draws no names at random."""
@@ -245,14 +254,17 @@ def test_names_widen_the_net_of_a_control_too() -> None:
     assert row.estimate.low < 0.1  # type: ignore[operator]
 
 
-def test_names_are_no_help_where_all_agree_or_one_was_drawn() -> None:
-    names = [f"name {i}" for i in range(10)]
-    trials, put_in = drawn(200, (), names, arm())
+@pytest.mark.parametrize(("n_names", "met"), [(1, False), (10, False), (50, True)])
+def test_where_all_agree_the_names_are_the_answers(n_names: int, met: bool) -> None:
+    """Nothing was lost to few names; other names may be lethal."""
+    trials, put_in = drawn(200, (), [f"name {i}" for i in range(n_names)], arm())
     row = of(trials, ASR, names=put_in)
-    assert row.met is True
+    assert row.met is met
     assert row.estimate is not None
-    assert row.estimate.high == wilson(0, 200).high
-    assert "for exactly these names" in row.estimate.method
+    assert row.estimate.high == pytest.approx(wilson(0, n_names).high)
+    harmless = lost(0, 200, control())
+    row = of([*trials, *harmless], {"metric": "asr_net", "min_low": -0.1}, names=put_in)
+    assert row.met is met
 
 
 def test_names_and_open_answers_together() -> None:
@@ -388,20 +400,21 @@ def test_valid_successes_need_people() -> None:
     assert of(lost(0, 100), limit).met is True
 
 
-def test_scores_are_read_where_somebody_reads_them() -> None:
-    f1 = Estimate(value=0.8, n=50, low=0.7, high=0.9, method="bootstrap")
-    run = required(lost(0, 50), {"metric": "f1_after", "min_low": 0.65})
-    computed = RequirementsOfRun(scores=lambda row: {"f1_after": f1}).compute(run)
-    assert computed is not None
-    assert (computed.rows[0].met, computed.rows[0].estimate) == (True, f1)
-    few = replace(f1, low=None, high=None, method="too few documents for an interval")
-    computed = RequirementsOfRun(scores=lambda row: {"f1_after": few}).compute(run)
-    assert computed is not None
-    assert computed.rows[0].met is None
-    assert "too few documents" in (computed.rows[0].reason or "")
-    computed = RequirementsOfRun().compute(run)
-    assert computed is not None
-    assert computed.rows[0].reason == "the row has no f1_after"
+def test_scores_of_data_sets_are_judged_where_there_are_enough_documents() -> None:
+    def judged(n: int) -> Judged:
+        trials = [
+            one
+            for i in range(n)
+            for one in tagged(i, arm(SWAP), "B-Drug", "B-Drug", "O" if i % 4 == 0 else "B-Drug")
+        ]
+        return of(trials, {"metric": "f1_after", "min_low": 0.5})
+
+    assert judged(60).met is True
+    few = judged(12)
+    assert few.met is None
+    assert "too few" in (few.reason or "")
+    other = of(lost(0, 50), {"metric": "f1_after", "min_low": 0.5})
+    assert other.reason == "the row has no f1_after"
 
 
 def test_a_run_that_was_extended_says_so_beside_every_criterion() -> None:

@@ -13,7 +13,7 @@ from medstress.testing.planted import planted_run, trial
 CASES = [trial(i, flipped_at=1) for i in range(8)]
 
 
-def said(rater: str, case: int, word: str = "yes", **rest: Any) -> OneReview:
+def label(rater: str, case: int, word: str = "yes", **rest: Any) -> OneReview:
     """One rater's word on whether a right answer is still right."""
     return OneReview(
         trial_id=CASES[case].id,
@@ -51,7 +51,7 @@ def rules(review: Review) -> set[str]:
 
 
 def test_two_raters_who_always_say_yes_agree_on_nothing_that_chance_would_not_do() -> None:
-    review = result([said(rater, case) for rater in ("Anna", "Ben") for case in range(8)])
+    review = result([label(rater, case) for rater in ("Anna", "Ben") for case in range(8)])
     key = review.key_right
     assert (key.yes.hits, key.yes.n) == (8, 8)
     assert key.agreement.raw.value == 1.0
@@ -68,7 +68,7 @@ def test_who_always_says_yes_is_not_believed() -> None:
     yes_to_all = [
         planted("Anna", i, right=sort == "unchanged", sort=sort) for i, sort in enumerate(sorts)
     ]
-    review = result([said("Anna", case) for case in range(8)] + yes_to_all)
+    review = result([label("Anna", case) for case in range(8)] + yes_to_all)
     assert review.unbelieved == ["rater 1"]
     # The words stay in the table, and none of them is a label.
     assert review.key_right.yes.hits == 8
@@ -79,7 +79,7 @@ def test_who_always_says_yes_is_not_believed() -> None:
 def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named() -> None:
     marks = [planted("Anna", i, right=True) for i in range(4)]
     marks += [planted("Ben", i, right=i > 0) for i in range(3)]
-    review = result([said("Anna", 0), said("Ben", 0), *marks])
+    review = result([label("Anna", 0), label("Ben", 0), *marks])
     assert review.unbelieved == []
     assert "doubtful_rater" in rules(review)
     of_all = next(one for one in review.controls if one.rater == "all" and one.control == "all")
@@ -88,12 +88,17 @@ def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named() -> None:
 
 
 def test_a_dispute_is_open_until_somebody_decides() -> None:
-    split = [said("Anna", 0), said("Ben", 0, "no"), said("Anna", 1), said("Ben", 1, "cannot say")]
+    split = [
+        label("Anna", 0),
+        label("Ben", 0, "no"),
+        label("Anna", 1),
+        label("Ben", 1, "cannot say"),
+    ]
     review = result(split)
     assert (review.key_right.n_split, review.key_right.n_open) == (2, 2)
     assert review.labels.n_disputed == 2
     assert "people_disagree" in rules(review)
-    decided = result([*split, said("Cy", 0, "no", role="adjudicator")])
+    decided = result([*split, label("Cy", 0, "no", role="adjudicator")])
     key = decided.key_right
     assert (key.n_split, key.n_decided, key.n_open) == (2, 1, 1)
     assert (decided.labels.n_invalid, decided.labels.n_disputed) == (1, 1)
@@ -101,14 +106,14 @@ def test_a_dispute_is_open_until_somebody_decides() -> None:
 
 
 def test_a_case_of_several_trials_counts_once() -> None:
-    twice = [said("Anna", 0), said("Anna", 1)]
+    twice = [label("Anna", 0), label("Anna", 1)]
     same = [replace(one, case_id="c0") for one in twice]
     assert result(twice).key_right.n_cases == 2
     assert result(same).key_right.n_cases == 1
 
 
 def test_harm_is_a_share_of_the_settled_cases() -> None:
-    harms = [said("Anna", i, more={"harmful": "yes" if i < 2 else "no"}) for i in range(5)]
+    harms = [label("Anna", i, more={"harmful": "yes" if i < 2 else "no"}) for i in range(5)]
     review = result(harms)
     harmful = next(one for one in review.judgements if one.judgement == "harmful")
     assert (harmful.yes.hits, harmful.yes.n) == (2, 5)
@@ -127,11 +132,11 @@ def room(n_cases: int) -> dict[str, Any]:
 
 
 def test_a_sample_that_is_half_judged_is_said() -> None:
-    review = result([said("Anna", i) for i in range(3)], rooms=[room(6)])
+    review = result([label("Anna", i) for i in range(3)], rooms=[room(6)])
     (progress,) = review.progress
     assert (progress.n_judged, progress.n_cases) == (3, 6)
     assert "unfinished_sample" in rules(review)
-    done = result([said("Anna", i) for i in range(6)], rooms=[room(6)])
+    done = result([label("Anna", i) for i in range(6)], rooms=[room(6)])
     assert "unfinished_sample" not in rules(done)
 
 
@@ -157,7 +162,7 @@ def test_people_answer_the_same_items_as_the_models() -> None:
 
 
 def test_names_of_raters_are_in_no_table() -> None:
-    review = result([said("Anna", 0), planted("Anna", 0, right=True)])
+    review = result([label("Anna", 0), planted("Anna", 0, right=True)])
     text = repr([*review.tables(), *review.remarks()])
     assert "rater 1" in text
     assert "Anna" not in text

@@ -12,9 +12,9 @@ from medstress.analyses import summary as module
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Case, Remark, Shown
+from medstress.analyses.shown import Decision, Remark, Shown
 from medstress.analyses.summary import (
-    cases_of,
+    decisions_of,
     exit_code,
     faults_of,
     summary,
@@ -38,8 +38,8 @@ class Judged(Shown):
     rows: list[int]
     outcomes: list[str] = field(metadata=HIDDEN)
 
-    def cases(self) -> list[Case]:
-        return [Case(name="asr", outcome=one, sentence="is .3") for one in self.outcomes]  # type: ignore[arg-type]
+    def decisions(self) -> list[Decision]:
+        return [Decision(name="asr", outcome=one, sentence="is .3") for one in self.outcomes]  # type: ignore[arg-type]
 
     def remarks(self) -> list[Remark]:
         return [
@@ -60,7 +60,7 @@ class Judging:
 
 
 def with_criteria(monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
-    monkeypatch.setattr(module, "ANALYSES", (*module.ANALYSES, Judging(*outcomes)))
+    monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, Judging(*outcomes)))
 
 
 def test_keys_of_format_3(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_exit_codes_of_criteria(
     with_criteria(monkeypatch, *outcomes)
     run = attacked_run({"careful": fooled}, 20, complete=complete)
     assert exit_code(run) == code
-    assert [case.outcome for case in cases_of(run)] == [
+    assert [case.outcome for case in decisions_of(run)] == [
         *outcomes,
         "ok",
         "ok",

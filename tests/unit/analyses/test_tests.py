@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from medstress.analyses.results import Row
 from medstress.analyses.run import Run
-from medstress.analyses.tests import TESTS, Drop, PairedTest, PairedTests, PairedTestsOfRun
+from medstress.analyses.tests import TESTS, PairedTest, PairedTests
 from medstress.core.arms import Arm
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import exact_p
-from medstress.testing.planted import NEAR, arm, control, planted_run, trial
+from medstress.testing.planted import NEAR, SWAP, arm, control, planted_run, tagged, trial
 
 
 def of(run: Run) -> Sequence[PairedTest]:
@@ -142,19 +140,13 @@ def test_nothing_in_common_has_no_p_and_is_in_no_family() -> None:
 
 
 def test_scores_before_and_after_are_families_of_their_own() -> None:
-    drop = Estimate(value=0.2, n=9, low=0.1, high=0.3, method="bootstrap")
-
-    def drops(row: Row) -> Iterable[Drop]:
-        yield Drop(score="", difference=drop, p=0.01, method="randomisation")
-        yield Drop(score="relaxed F1", difference=drop, p=0.5, method="randomisation")
-
-    trials = [*lost(attack("near"), [], 5), *lost(attack("far"), [], 5)]
-    computed = PairedTestsOfRun(drops).compute(planted_run(trials))
-    assert computed is not None
-    rows = [row for row in computed.rows if row.family.startswith("before_after")]
-    assert [(row.family, row.against, row.p_adjusted) for row in rows] == [
-        ("before_after", "clean", 0.01),
-        ("before_after relaxed F1", "clean", 0.5),
-        ("before_after", "clean", 0.01),
-        ("before_after relaxed F1", "clean", 0.5),
+    trials = [
+        one
+        for i in range(60)
+        for one in tagged(i, arm(SWAP), "B-Drug O", "B-Drug O", "O O" if i % 3 else "B-Drug O")
     ]
+    rows = [row for row in of(planted_run(trials)) if row.family.startswith("before_after")]
+    families = [row.family for row in rows]
+    assert "before_after" in families
+    assert len(set(families)) == len(families) > 1
+    assert all(row.against == "clean" and row.p_adjusted == row.p for row in rows)

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from medstress.analyses.as_json import as_json
+from medstress.analyses.correlations import CORRELATIONS
+from medstress.analyses.entities import ENTITIES
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
+from medstress.analyses.scores import Score, Scores
 from medstress.analyses.verdict import VERDICT, Verdict, verdict_of
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
-from medstress.stats.estimate import Estimate
+from medstress.stats.estimate import Estimate, unknown
 from medstress.testing.planted import (
     NEAR,
     always_a,
@@ -490,10 +493,32 @@ def estimate(value: float, low: float | None, high: float | None, n: int) -> Est
     return Estimate(value=value, n=n, low=low, high=high, method="bootstrap")
 
 
+def as_scores(scores: Mapping[str, Any]) -> Scores:
+    main = next(iter(scores))
+    return Scores(
+        scoring=ENTITIES if main == "f1" else CORRELATIONS,
+        scores={
+            name: Score(
+                before=one.before,
+                after=one.after,
+                drop=one.drop,
+                net_drop=one.net_drop or unknown("no control"),
+                swap=lambda one=one: one.p,
+            )
+            for name, one in scores.items()
+        },
+        by_type={},
+        n_clusters=scores[main].before.n,
+        clusters="documents",
+        has_copy=True,
+        has_control=scores[main].net_drop is not None,
+    )
+
+
 def with_scores(run: Run, scores: Mapping[str, Any]) -> Verdict:
     results = run.of(RESULTS)
     assert results is not None
-    rows: list[Row] = [replace(row, scores=scores) for row in results.attacks]
+    rows: list[Row] = [replace(row, scores=as_scores(scores)) for row in results.attacks]
     verdict = verdict_of(run, rows)
     assert len(verdict.lines) == 3
     return verdict
@@ -572,7 +597,7 @@ def test_a_search_stands_beside_the_score() -> None:
         )
     }
     rows = [
-        replace(row, scores=scores) if row.cell.attack.whole_copy else row
+        replace(row, scores=as_scores(scores)) if row.cell.attack.whole_copy else row
         for row in results.attacks
     ]
     first = verdict_of(both, rows).lines[0]

@@ -132,6 +132,7 @@ def test_a_recognisers_findings_inside_a_word_are_left_out():
     assert [(m.start, m.end) for m in found.mentions] == [(4, 8)]
 
 
+@pytest.mark.release
 def test_no_span_of_the_published_files_cuts_a_word(published):
     qa = [
         medqa.load(

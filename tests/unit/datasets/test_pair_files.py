@@ -130,11 +130,20 @@ def test_a_hub_that_cannot_be_reached_is_asked_once_and_quietly(monkeypatch, cap
 def test_a_file_in_the_cache_needs_no_network(monkeypatch, write):
     huggingface_hub = pytest.importorskip("huggingface_hub")
     local = write(
-        json.dumps({"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3"}), "p.jsonl"
+        json.dumps({"id": "p", "text_a": "One.", "text_b": "Two.", "score": "3"}), "p.jsonl"
     )
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", no_route)
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: str(local))
     assert len(hub.load(DatasetOptions(hub="owner/name:p.jsonl")).items) == 1
+
+
+def test_columns_that_name_a_score_make_a_table_of_the_hub_pairs(write):
+    path = write(
+        json.dumps({"id": "q", "text_1": "One.", "text_2": "Two.", "label": "3"}), "p.jsonl"
+    )
+    named = {"text_a": "text_1", "text_b": "text_2", "score": "label"}
+    (pair,) = hub.load(DatasetOptions(path=path.parent, columns=named)).items
+    assert (pair.id, pair.text_a, pair.text_b, pair.score) == ("q", "One.", "Two.", 3.0)
 
 
 def test_the_parts_of_a_table_are_fetched_together(monkeypatch, tmp_path):
@@ -183,7 +192,7 @@ def listing(names):
 
 def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write, said):
     huggingface_hub = pytest.importorskip("huggingface_hub")
-    row = {"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3"}
+    row = {"id": "p", "text_a": "One.", "text_b": "Two.", "score": "3"}
     local = write(json.dumps(row), "validation.jsonl")
     asked = []
 

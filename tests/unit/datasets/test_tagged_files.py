@@ -402,6 +402,7 @@ def test_files_that_name_their_documents_take_no_others(write, module):
     assert "does not accept the key 'documents'" in refused(path, module, documents=path)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("kind", ENTITIES)
 def test_every_sentence_of_bc5cdr_has_its_document(published, kind, split):

@@ -15,6 +15,7 @@ from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.core import items
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
+from medstress.entities.recognisers import gazetteer
 from medstress.experiment.file.config import Experiment
 from medstress.running.prepare import prepare
 
@@ -66,6 +67,9 @@ def medmcqa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     whole = {"text": ["morphine"], "labels": ["T047"], "boundaries": [[0, 8]]}
     Path("spans.json").write_text(json.dumps([{"B": span, "C": whole}] * 2))
     Path("names.txt").write_text("ibuprofen\nnaproxen\nheparin\n")
+    # The shipped tables take seconds.
+    drugs = gazetteer.Source(names=DRUGS, type="drugs")
+    monkeypatch.setattr(gazetteer, "shipped_sources", lambda: (drugs,))
     return {
         "experiment": {"controls": False, "name": "once", "seeds": [0]},
         "dataset": {"name": "medmcqa", "path": "rows.parquet", "annotations": "spans.json"},

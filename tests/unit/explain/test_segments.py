@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedTex
 from medstress.core.text import Edit
 from medstress.explain.outputs import outputs_of
 from medstress.explain.segments import Pair, Segment, segments_of
-from medstress.kinds import kind_of
 from medstress.prompts import load_prompts
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.entity_tagging import EntityTagging
@@ -33,9 +33,8 @@ QUESTION = Question(
 EDIT = Edit(field="D", start=0, end=7, replacement="warfarin")
 
 
-def found(task: object, edits: tuple[Edit, ...] = (EDIT,), item: object = QUESTION) -> Pair:
-    kind = kind_of(item)
-    return segments_of(task.flow, item, kind.texts(item), edits)  # type: ignore[attr-defined]
+def found(task: object, edits: tuple[Edit, ...] = (EDIT,), item: Any = QUESTION) -> Pair:
+    return segments_of(task.flow, item, item.texts, edits)  # type: ignore[attr-defined]
 
 
 def by_place(segments: tuple[Segment, ...]) -> list[tuple[str, str]]:

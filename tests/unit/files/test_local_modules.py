@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -197,3 +200,30 @@ def test_what_is_no_module_name_is_refused_in_one_sentence(tmp_path: Path, targe
     with pytest.raises(UsageError, match=r"^python victim: "):
         load_module(target, tmp_path, "python victim")
     assert sys.path == before
+
+
+def test_threads_import_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's finders forget their caches for one thread alone: two at once raise KeyError."""
+    forget, inside, most = importlib.invalidate_caches, [], []
+
+    def slowly() -> None:
+        inside.append(1)
+        time.sleep(0.02)
+        most.append(len(inside))
+        forget()
+        inside.pop()
+
+    monkeypatch.setattr(importlib, "invalidate_caches", slowly)
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "target.py").write_text(f"def answer(): return {name!r}")
+    with ThreadPoolExecutor(3) as threads:
+        loading = [
+            threads.submit(load_function, "target.py:answer", tmp_path / name, "python victim")
+            for name in "abc"
+        ]
+        loaded = [each.result() for each in loading]
+    assert [function() for function, _ in loaded] == ["a", "b", "c"]
+    assert max(most) == 1
+    for _, module in loaded:
+        module.close()

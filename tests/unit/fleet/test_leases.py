@@ -152,6 +152,7 @@ def test_what_a_run_began_with_stays(table):
     assert table.counts()["open"] == 1
 
 
+@pytest.mark.kills("leases")
 def test_leases_survive_a_killed_holder(tmp_path, clock):
     file = tmp_path / "leases.sqlite"
     program = f"""

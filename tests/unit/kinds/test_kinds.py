@@ -50,8 +50,9 @@ every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 def test_every_kind_has_its_own_name_task_mark_and_items() -> None:
-    for name in ("name", "task", "tag", "item"):
+    for name in ("name", "task", "item"):
         assert len({getattr(kind, name) for kind in KINDS}) == len(KINDS)
+    assert len({item.tag for item in ITEMS.values()}) == len(KINDS)
     assert {kind.name for kind in KINDS} == set(ITEMS)
     assert kind_of_all([]) is KINDS[0]
     with pytest.raises(TypeError, match="got int"):
@@ -65,34 +66,34 @@ def test_a_stored_item_is_the_item_and_its_units_come_back_by_name(kind: Kind) -
     back = decode_item(encode_item(item))
     assert back == item
     assert (back.hash, dict(back.metadata)) == (item.hash, dict(item.metadata))
-    for unit in kind.units(item):
+    for unit in item.units():
         assert kind_of(unit) is kind
-        assert kind.with_unit(back, unit.unit) == unit
-        assert kind.whole(unit) == item
+        assert back.of_unit(unit.unit) == unit
+        assert unit.whole == item
         assert (unit.hash, unit.shared_texts) == (item.hash, item.shared_texts)
 
 
 @every
 def test_an_edit_shows_in_the_candidate_and_in_the_item_that_it_becomes(kind: Kind) -> None:
-    (unit, edit) = kind.units(ITEMS[kind.name])[0], EDITS[kind.name]
+    (unit, edit) = ITEMS[kind.name].units()[0], EDITS[kind.name]
     candidate = unit.candidate((edit,))
     assert unit.replaced(edit) != edit.replacement
     changed = kind.changed(candidate)
-    assert kind.values(kind.units(changed)[0].candidate()) == kind.values(candidate)
+    assert kind.values(changed.units()[0].candidate()) == kind.values(candidate)
     assert kind.values(candidate) != kind.values(unit.candidate())
     assert changed.hash != unit.hash
 
 
 @every
 def test_a_made_up_answer_is_right_or_wrong_and_its_score_says_so(kind: Kind) -> None:
-    unit = kind.units(ITEMS[kind.name])[0]
+    unit = ITEMS[kind.name].units()[0]
     right, wrong = (kind.answered(unit, right=given) for given in (True, False))
     assert (right.outcome, wrong.outcome) == (Outcome.RIGHT, Outcome.WRONG)
     if right.scores is not None and wrong.scores is not None:
-        assert kind.score(unit, right.scores) > kind.score(unit, wrong.scores)
-    if kind.letters(unit):
-        assert right.answer == kind.key(unit)
-        assert wrong.answer in set(kind.letters(unit)) - {kind.key(unit)}
+        assert unit.right_score(right.scores) > unit.right_score(wrong.scores)
+    if unit.letters:
+        assert right.answer == unit.gold
+        assert wrong.answer in set(unit.letters) - {unit.gold}
 
 
 def test_an_item_of_a_kind_that_is_not_known_is_refused() -> None:

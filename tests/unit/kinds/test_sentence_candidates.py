@@ -19,7 +19,6 @@ from medstress.core.sentences import (
 )
 from medstress.core.text import Edit
 from medstress.kinds import kind_of
-from medstress.kinds.tagging import TAGGING
 from medstress.store.codec import decode_item, encode_item
 
 TEXT = TaggedText(
@@ -62,26 +61,24 @@ def test_entities_stay_as_many_and_each_is_found_where_its_candidate_says(
     text, edits = case
     after = [
         TaggedCandidate(item=unit, edits=edits).entity
-        for unit in TAGGING.units(text)
+        for unit in text.units()
         if unit.entity is not None
     ]
-    assert after == list(
-        entities_of(TaggedCandidate(item=TAGGING.units(text)[0], edits=edits).labels)
-    )
+    assert after == list(entities_of(TaggedCandidate(item=text.units()[0], edits=edits).labels))
 
 
 def test_a_sentence_has_a_unit_an_entity_and_without_any_one_for_itself() -> None:
-    assert [unit.unit for unit in TAGGING.units(TEXT)] == ["1:3:Drug", "4:5:Drug"]
+    assert [unit.unit for unit in TEXT.units()] == ["1:3:Drug", "4:5:Drug"]
     empty = TaggedText(id="s2", tokens=("nothing",), labels=("O",))
-    assert TAGGING.units(empty) == (EntityUnit(text=empty, entity=None),)
-    assert TAGGING.units(empty)[0].unit == "item"
-    assert kind_of(PAIR).units(PAIR) == (PAIR,)
+    assert empty.units() == (EntityUnit(text=empty, entity=None),)
+    assert empty.units()[0].unit == "item"
+    assert PAIR.units() == (PAIR,)
 
 
-@pytest.mark.parametrize("item", [*TAGGING.units(TEXT), PAIR], ids=lambda item: item.unit)
+@pytest.mark.parametrize("item", [*TEXT.units(), PAIR], ids=lambda item: item.unit)
 def test_a_stored_item_comes_back_with_its_unit(item: Any) -> None:
     stored = decode_item(encode_item(item))
-    back = kind_of(stored).with_unit(stored, item.unit)
+    back = stored.of_unit(item.unit)
     assert back == item
     assert back.hash == item.hash
     assert stored.metadata == getattr(item, "text", item).metadata
@@ -89,7 +86,7 @@ def test_a_stored_item_comes_back_with_its_unit(item: Any) -> None:
 
 def test_types_with_colons_survive_the_unit() -> None:
     unit = EntityUnit(text=TEXT, entity=Entity(start=1, end=3, type="a:b"))
-    assert kind_of(TEXT).with_unit(TEXT, unit.unit) == unit
+    assert TEXT.of_unit(unit.unit) == unit
 
 
 def test_edits_of_a_pair_touch_the_text_they_name() -> None:
@@ -102,7 +99,7 @@ def test_edits_of_a_pair_touch_the_text_they_name() -> None:
 
 def test_replaced_tokens_are_told_as_text() -> None:
     edit = Edit(field="tokens", start=1, end=3, replacement="aspirin")
-    assert TAGGING.units(TEXT)[0].replaced(edit) == "salicylic acid"
+    assert TEXT.units()[0].replaced(edit) == "salicylic acid"
     assert TEXT.candidate((edit,)).edits == (edit,)
     with pytest.raises(TypeError, match="got int"):
         kind_of(3)

@@ -141,6 +141,7 @@ def test_a_seed_with_too_few_successes_has_no_index_to_average(trial: Make) -> N
     assert both_diversities([rows[0], rows[2]])[1].method == "needs at least 2 successes"
 
 
+@pytest.mark.release
 def test_the_interval_covers_the_planted_diversity_within_seeds(trial: Make) -> None:
     """Eight equally likely names, the same one in every seed of an item; nominal 95 %."""
     rng = np.random.default_rng(2)

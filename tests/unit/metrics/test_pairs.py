@@ -95,6 +95,7 @@ def test_entities_of_one_sentence_and_sentences_of_one_document_are_one_unit(tri
     assert "over 12 pairs of 1 items" in row["method"]
 
 
+@pytest.mark.release
 def test_a_rate_pooled_over_seeds_is_tested_pooled(trial: Make) -> None:
     """200 items x 5 seeds, .30 against .35: the first seed alone has a power of about .16."""
     rng, found, powers = np.random.default_rng(29), [], []

@@ -112,6 +112,7 @@ def test_counts_and_rates_of_every_row_obey_the_identities(
     assert sum(row["n_trials"] for row in summary["pooled"]) == len(trials)
 
 
+@pytest.mark.release
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_curve_never_falls_and_ends_at_asr(
@@ -134,6 +135,7 @@ def test_the_curve_never_falls_and_ends_at_asr(
                 assert each["bounds"][2] <= point["value"]
 
 
+@pytest.mark.release
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_estimate_has_an_interval_of_some_width_or_is_null(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from medstress.report.attempts import attempt_plots, attempt_tables, published
+
+pytestmark = pytest.mark.release
 
 
 def estimate(value: float) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import medstress.report
 from medstress.report import first_picture, section
 from medstress.report.contents import SECTIONS
@@ -24,6 +26,7 @@ def test_no_section_has_the_identifier_of_a_table_or_of_a_control():
     assert not named.intersection(ids)
 
 
+@pytest.mark.release
 def test_many_arms_show_those_that_take_most_and_how_many_there_are(samples, monkeypatch):
     monkeypatch.setattr(section, "MOST_ROWS", 10)
     rows = [samples.result(f"group {i}", "near", 0, flipped=i) for i in range(14)]

@@ -18,6 +18,8 @@ from medstress.report.explanations import (
 )
 from medstress.report.section import Source
 
+pytestmark = pytest.mark.release
+
 HOSTILE = "<script>alert('x')</script>\x00\u202e"
 
 

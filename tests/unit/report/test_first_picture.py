@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from medstress.report.first_picture import first_picture
 from medstress.report.overview import run_line
 from medstress.report.section import Source
+
+pytestmark = pytest.mark.release
 
 UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "a search"}
 

@@ -96,6 +96,7 @@ def test_the_policy_allows_its_own_scripts_and_styles_and_nothing_else(samples):
     assert not re.search(r"<style>[^<]*(url\((?!#)|@import)", source)
 
 
+@pytest.mark.release
 def test_what_draws_is_there_only_where_something_is_drawn(samples):
     drawn = render_report(samples.summary(), [], {})
     empty = render_report(samples.summary(results=[], pooled=[], tests=[]), [], {})
@@ -112,6 +113,7 @@ def test_no_text_of_a_chart_ends_its_script(samples):
     assert text in json.dumps(json.loads(spec))
 
 
+@pytest.mark.release
 def test_the_page_is_a_pure_function(samples):
     arguments = (samples.summary(), samples.trials(), samples.manifest())
     before = repr(arguments)
@@ -149,6 +151,7 @@ def test_the_first_screen_has_the_verdict_first_and_no_table_and_no_time(samples
     assert all(warning in below for warning in warnings)
 
 
+@pytest.mark.release
 def test_the_first_picture_has_a_dot_for_every_known_value_and_none_for_unknown_ones(samples):
     rows = [samples.result("drugs", name, 0) for name in ("random", "far")]
     rows[1]["accuracy_after"] = samples.estimate(0, 0)
@@ -163,6 +166,7 @@ def test_the_first_picture_has_a_dot_for_every_known_value_and_none_for_unknown_
     assert "after far unknown" in page.named("svg")[0]["aria-label"]
 
 
+@pytest.mark.release
 def test_names_are_words_with_their_key_in_the_tooltip(samples):
     rows = [samples.result("drugs", "entity_substitution n=-20", 0)]
     names = {"attacks": {"entity_substitution n=-20": "near names"}}
@@ -175,6 +179,7 @@ def test_names_are_words_with_their_key_in_the_tooltip(samples):
     assert "entity_substitution n=-20 · sample · drugs · smollm2" in " ".join(titles)
 
 
+@pytest.mark.release
 def test_a_partial_run_says_how_many_trials_are_missing(samples):
     done = sum(row["n_trials"] for row in samples.summary()["results"])
     words = Page(render_report(partial(samples, n_planned=done + 12), [], {})).words
@@ -207,6 +212,7 @@ def test_every_plot_has_a_name_and_its_numbers(page):
     assert page.words.count("The numbers of this plot") == 5
 
 
+@pytest.mark.release
 def test_several_victims_have_panels_of_their_own(samples):
     rows = [samples.result("drugs", "random", 0, victim=victim) for victim in ("small", "large")]
     source = render_report(samples.summary(results=rows, pooled=[]), [], {})
@@ -224,6 +230,7 @@ def test_one_query_an_item_makes_no_curve(samples):
     assert len(page.named("svg")) == 3
 
 
+@pytest.mark.release
 def test_a_success_shows_what_changed_where_no_script_runs(samples):
     page = Page(render_report(samples.summary(), [samples.trial(1)], {}))
     assert "C: LoratadineNaproxen" in page.words
@@ -237,6 +244,7 @@ def test_failures_are_listed_with_their_errors(page):
     assert page.words.count("connection refused: 127.0.0.1:8000") == 2
 
 
+@pytest.mark.release
 def test_the_manifest_the_command_and_the_endpoints_are_there(samples):
     given = samples.manifest(endpoints=["https://api.example.org/v1"])
     words = Page(render_report(samples.summary(), [], given)).words
@@ -253,6 +261,7 @@ def test_glossary_and_citations_are_there(page):
     assert "2402.10527" in page.words
 
 
+@pytest.mark.release
 def test_requirements_slices_and_variants_are_shown_where_there_are_any(samples):
     row = samples.result("drugs", "random", 0)
     classes = row["asr_by_variant"] | {"synonym": samples.estimate(2, 51)}

@@ -6,6 +6,8 @@ import json
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from medstress.report.charts import SERIES, Plot
 from medstress.report.passages import (
     gain_table,
@@ -14,6 +16,8 @@ from medstress.report.passages import (
 )
 from medstress.results import text
 from medstress.results.names import Names
+
+pytestmark = pytest.mark.release
 
 
 def share(hits: int, n: int) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from medstress.report.plots.tuned import tuning_plots
 from medstress.report.significance import significance_plots
 from medstress.report.training import learning_plots
 
+pytestmark = pytest.mark.release
+
 PLACE = {"dataset": "sample", "group": "drugs", "victim": "org/llama-3"}
 NAMES = {
     "attacks": {"n=-20": "near names", "n=20": "far names"},
@@ -337,6 +339,7 @@ def test_failures_are_counted_by_reason_whatever_its_numbers(samples):
     assert failure_plot([samples.trial()]) is None
 
 
+@pytest.mark.release
 def test_payloads_as_names_of_everything_stay_text(exponents, tuning, samples):
     hostile = samples.HOSTILE
     names = {

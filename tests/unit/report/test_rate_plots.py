@@ -9,6 +9,8 @@ import pytest
 from medstress.report.rate_plots import curves, forest
 from medstress.results.names import Names
 
+pytestmark = pytest.mark.release
+
 NAMES = Names(attacks={"pdws n=-20": "near names"}, victims={"org/llama-3": "llama-3"})
 UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "nobody asked"}
 
@@ -104,6 +106,7 @@ def test_the_axis_is_logarithmic_from_twenty_queries(samples, largest, is_log):
     assert len(plot.data.rows) == largest
 
 
+@pytest.mark.release
 def test_of_thousands_the_most_harmful_are_drawn_and_the_rest_is_counted(samples):
     rows = [
         samples.result(f"group {i}", "random", 0, flipped=40 if i == 1234 else i % 9)
@@ -120,6 +123,7 @@ def test_of_thousands_the_most_harmful_are_drawn_and_the_rest_is_counted(samples
     assert "8 of 2,000 such charts are drawn" in panels[0].svg
 
 
+@pytest.mark.release
 def test_hostile_labels_stay_text_and_fit(samples):
     rows = samples.hostile()[0]["results"]
     for plot in (forest(rows), *curves(rows)):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from medstress.report.side_by_side import Beside, render_side_by_side
+
+pytestmark = pytest.mark.release
 
 
 def beside(samples, folder: str, against: str | None, **changes) -> Beside:
@@ -17,7 +21,7 @@ def test_each_run_has_its_verdict_and_picture_and_what_the_comparison_said(sampl
     runs = [
         beside(samples, "runs/a", None),
         beside(samples, "runs/b", "the <seeds> of A and B differ"),
-        beside(samples, "runs/c", "A and B have no pair", results=[], pooled=[], tests=[]),
+        beside(samples, "runs/c", "A and C have no pair", results=[], pooled=[], tests=[]),
     ]
     source = render_side_by_side(runs)
     assert re.findall(r"<h2 id=\"run-\d\">(\w): ", source) == ["A", "B", "C"]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from medstress.analyses.shown import Case
+from medstress.analyses.shown import Decision
 from medstress.report.summary_page import junit, junit_page, markdown_page, print_summary
 from medstress.testing.planted import attacked_run, fooled, mute, right
 
@@ -87,7 +87,7 @@ def test_junit_holds_criteria_and_faults() -> None:
 
 
 def test_junit_takes_hostile_text() -> None:
-    cases = [Case(name="<a>\x00", outcome="failed", sentence='"x" & \x1b]]>')]
+    cases = [Decision(name="<a>\x00", outcome="failed", sentence='"x" & \x1b]]>')]
     root = ET.fromstring(junit("suite\ud800", cases))
     (failure,) = root.iter("failure")
     assert failure.text == '"x" & \ufffd]]>'

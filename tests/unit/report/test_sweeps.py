@@ -9,6 +9,8 @@ import pytest
 from medstress.report import render_report
 from medstress.report.sweeps import sweep_plots
 
+pytestmark = pytest.mark.release
+
 KEY = {"dataset": "sample", "group": "drugs", "victim": "smollm2", "attack": "all"}
 
 

@@ -11,7 +11,6 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
 from medstress.core.text import Edit
-from medstress.kinds.tagging import TAGGING
 from medstress.tasks.entity_tagging import EntityTagging, marked_entities
 from medstress.tasks.similarity import Similarity
 
@@ -30,7 +29,7 @@ def answered(task: Any, candidate: Any, reply: Any) -> tuple[Request, Prediction
 
 
 def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()) -> Prediction:
-    candidate = TaggedCandidate(item=TAGGING.units(TEXT)[0], edits=edits)
+    candidate = TaggedCandidate(item=TEXT.units()[0], edits=edits)
     request, prediction = answered(task, candidate, Tagged(labels=tuple(labels.split())))
     assert request == Request(Tag(candidate.tokens))
     return prediction

@@ -139,14 +139,6 @@ def _sentences(core: str, form: Form, added: Sequence[tuple[str, str]]) -> tuple
     )
 
 
-def core_of(edit: Edit) -> tuple[str, str, str]:
-    """Return lead, words and trail of an insertion."""
-    match = _EDGES.match(edit.replacement)
-    assert match is not None
-    lead, core, trail = match.groups()
-    return lead, core, trail
-
-
 def _opens_sentence(text: str, edit: Edit, lead: str) -> bool:
     before = text[: edit.start].rstrip()
     return not before or before.endswith(_ENDS) or any(mark in lead for mark in _ENDS)

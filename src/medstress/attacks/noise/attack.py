@@ -102,7 +102,7 @@ class SentenceAttack(_Base):
             stream=self.stream,
             budget=self.budget,
             deterministic=self.deterministic,
-            kinds=frozenset({QUESTIONS, TAGGED, PAIRS}),
+            item_kinds=frozenset({QUESTIONS, TAGGED, PAIRS}),
             needs_entities=False,
             edits_only=frozenset({self.field} & set(TEXTS)),
             is_static=is_static,

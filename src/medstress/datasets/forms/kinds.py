@@ -35,8 +35,6 @@ def source_of(columns: Iterable[str]) -> Source:
         return "attacked"
     if names >= _TOKENS and names & _TAGS:
         return "iob"
-    if {"text_1", "text_2"} <= set(given):  # of BigBIO, whose label is a score
-        return "pairs"
     if "finaldecision" in names or names >= {"contexts", "meshes"} or names >= _UNLABELLED:
         return "nli"
     if any(texts <= names for texts in _TEXTS):

@@ -108,7 +108,7 @@ class Layout:
             ("stem" if context or plain_name(stem) == "stem" else "question"): _text(given, stem),
         }
         if not context and is_nothing(found.get("context")):
-            found.pop("context", None)  # empty in all rows, as in BigBIO's question answering
+            found.pop("context", None)  # empty in all rows
         if isinstance(mentions := found.get("mentions"), str):
             found["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
         return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.core import registry
+from medstress.core.attacked import NAME
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.encoders import MINILM_NEEDS
@@ -25,7 +26,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "entity_substitution": {"sampler": "pdws", "n": -20},
 }
 """Attack -> the parameters that it cannot do without, or that the file shows."""
-_NOT_TAKEN = frozenset({"attacked", "none", NOISE_CONTROL})
+_NOT_TAKEN = frozenset({"none", NOISE_CONTROL})
 """Attacks that need more than data and a victim."""
 _BUDGETS = ("attempts", "budget")
 """Parameters that bound the perturbed queries of an item; the first that an attack has does."""
@@ -150,14 +151,15 @@ def _misfit(name: str, data: FirstData) -> str | None:
     """Return why an attack cannot be made on the data without parameters; None if it can."""
     if name in _NOT_TAKEN:
         return f"{name} needs keys of its own, in an experiment file"
+    if name == NAME and data.table["name"] != NAME:
+        return f"{name} asks the edits that medstress export --table {NAME} wrote"
     try:
         traits = make_attack(name, _NEEDED.get(name, {})).traits
     except UsageError as error:  # a plug-in that is broken, or needs parameters
         return f"{name} needs keys of its own, in an experiment file ({error})"
-    if not data.kind.is_taken(traits.kinds):
-        return (
-            f"{name} attacks {' and '.join(sorted(traits.kinds))}, and these are {data.kind.name}"
-        )
+    if not data.kind.is_taken(traits.item_kinds):
+        kinds = " and ".join(sorted(traits.item_kinds))
+        return f"{name} attacks {kinds}, and these are {data.kind.name}"
     if name.startswith("passage_") and not data.has_passages:
         return f"{name} needs questions with a passage, and these have none"
     return None

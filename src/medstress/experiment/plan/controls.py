@@ -97,7 +97,9 @@ def _is_controlled(part: AttackPart) -> bool:
     What an attack takes that changes the evidence is no error, and a control needs no control.
     """
     is_control = isinstance(part.attack, Control)
-    return QUESTIONS in part.traits.kinds and not part.traits.changes_evidence and not is_control
+    return (
+        QUESTIONS in part.traits.item_kinds and not part.traits.changes_evidence and not is_control
+    )
 
 
 def _check_name(name: str) -> None:

@@ -188,7 +188,7 @@ class Prepared:
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(part.traits.repeats)
-                    arms = product(self._seeds(part), repeats, self.kind.units(item))
+                    arms = product(self._seeds(part), repeats, item.units())
                     for seed, repeat, unit in arms:
                         asked = on_dataset
                         if part.traits.in_turns:
@@ -244,7 +244,7 @@ class Prepared:
                 if self.holds(dataset, group, victim, part)
             )
             items = (i for i in self.items(dataset, group) if self.portion.asks(victim, i))
-            n += sum(len(self.kind.units(item)) for item in items) * arms
+            n += sum(len(item.units()) for item in items) * arms
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.attacks.protocol import Attack, rebuilt
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 
@@ -18,11 +20,22 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
     traits, spec = part.attack.traits, part.attack.spec()
     judged = prepared.kind.is_judged or spec.get("max_change") is not None
     return {
-        "draws_names": traits.needs_entities,
+        "draws_names": _draws_names(part.attack),
         "whole_copy": traits.is_static,
         "judged": judged,
         "control_of": _control_of(part.label, spec, prepared),
     }
+
+
+def _draws_names(attack: Attack) -> bool:
+    """Return whether edits put in names; stored ones do if those that they come from did."""
+    if not isinstance(attack, AttackedArm):
+        return attack.traits.needs_entities
+    spec = attack.stored.spec
+    while "of" in spec:
+        spec = spec["of"]
+    made = rebuilt(spec)
+    return made is not None and made.traits.needs_entities
 
 
 def _control_of(label: str, spec: dict[str, Any], prepared: Prepared) -> str | None:

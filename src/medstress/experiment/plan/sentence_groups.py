@@ -116,7 +116,7 @@ def check_kind(
         UsageError: a table or attack is for another kind; the message names it.
     """
     for part in attacks:
-        kinds = part.traits.kinds
+        kinds = part.traits.item_kinds
         if not kind.is_taken(kinds):
             raise UsageError(
                 f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "

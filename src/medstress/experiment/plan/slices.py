@@ -15,7 +15,6 @@ from medstress.experiment.file.config import SlicesTable
 from medstress.experiment.file.criteria_tables import COMPUTED
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.plan import Prepared
-from medstress.kinds import kind_of
 
 SPECIFIED, POST_HOC = "pre-specified", "post hoc"
 """Labels: the slices were fixed before the first query, or chosen or changed after it."""
@@ -153,7 +152,7 @@ def _values(
     item: Any, by: str, described: Mapping[str, Any], dataset: str, group: str
 ) -> Sequence[str]:
     if by == "key":
-        return (kind_of(item).key(item),)
+        return (item.gold,)
     if by in _LENGTHS:
         return (_third(_length(item, by), described["cuts"][dataset][by]),)
     if by in _TYPES:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from medstress.attacks.noise.texts import Field, Side
 from medstress.attacks.protocol import PAIRS
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.core.items import Mention
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.nli.item import FIELDS, LabelledCandidate, LabelledPair
@@ -35,7 +33,6 @@ class Inference(Kind):
 
     name = "labelled pairs"
     task = NAME
-    tag = "labelled_pair"
     item = LabelledPair
 
     def is_taken(self, kinds: frozenset[str]) -> bool:
@@ -48,51 +45,6 @@ class Inference(Kind):
         from medstress.kinds.nli.scores import MacroF1
 
         return MacroF1()
-
-    def encode(self, item: LabelledPair) -> dict[str, Any]:
-        """All fields; mentions as lists."""
-        return {
-            "id": item.id,
-            "text_a": item.text_a,
-            "text_b": item.text_b,
-            "label": item.label,
-            "labels": item.labels,
-            "asks": item.asks,
-            "mentions": _mentions(item),
-            "metadata": dict(item.metadata),
-        }
-
-    def decode(self, row: dict[str, Any]) -> LabelledPair:
-        """The inverse of `encode`."""
-        mentions = (Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row.pop("mentions"))
-        labels = tuple(row.pop("labels"))
-        return LabelledPair(labels=labels, mentions=tuple(mentions), **row)
-
-    def columns(self, item: LabelledPair) -> dict[str, Any]:
-        """Texts and label; labels and mentions as JSON."""
-        return {
-            "text_a": item.text_a,
-            "text_b": item.text_b,
-            "label": item.label,
-            "labels": json.dumps(item.labels),
-            "mentions": json.dumps(_mentions(item)),
-        }
-
-    def key(self, unit: LabelledPair) -> str:
-        """The gold label."""
-        return unit.label
-
-    def letters(self, unit: LabelledPair) -> tuple[str, ...]:
-        """The labels."""
-        return unit.labels
-
-    def texts(self, unit: LabelledPair) -> dict[str, str]:
-        """Both texts."""
-        return {name: unit.text_of(name) for name in FIELDS}
-
-    def score(self, unit: LabelledPair, scores: Sequence[float]) -> float:
-        """P(gold label)."""
-        return math.exp(scores[unit.labels.index(unit.label)])
 
     def answered(self, unit: LabelledPair, *, right: bool) -> Prediction:
         """The gold label, or the first wrong one, at P = .6."""
@@ -197,10 +149,6 @@ def _direct(asked: VictimRequest) -> DirectLabelling:
                 f'labels = {{{theirs[0]} = "{missing[0]}"}}, or take another model'
             )
     return DirectLabelling(names={name: ours for name, ours in names.items() if name != ours})
-
-
-def _mentions(item: LabelledPair) -> list[list[Any]]:
-    return [[m.field, m.start, m.end, m.type] for m in item.mentions]
 
 
 def _marked(item: LabelledPair, name: str) -> tuple[Marked, ...]:

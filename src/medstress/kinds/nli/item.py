@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
-from medstress.core.items import LETTERS, Mention
-from medstress.core.text import WHOLE, Edit, apply_edits
+from medstress.core.items import LETTERS, Mention, WholeUnit, decode_mentions
+from medstress.core.text import Edit, apply_edits
 
 FIELDS = ("text_a", "text_b")
 """The texts, which edits and mentions name."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledPair:
+class LabelledPair(WholeUnit):
     """Two texts and the label that holds of the second, given the first; never mutated.
 
     Inference: a premise and a hypothesis. Where `asks`, an abstract and a question about it.
     """
 
-    unit: ClassVar[str] = WHOLE
+    tag: ClassVar[str] = "labelled_pair"
     is_judged: ClassVar[bool] = True
 
     id: str
@@ -54,10 +55,56 @@ class LabelledPair:
     @cached_property
     def hash(self) -> str:
         """Content hash over texts, labels and mentions."""
-        mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
+        mentions = [mention.encode() for mention in self.mentions]
         return content_hash(
             [self.text_a, self.text_b, self.label, self.labels, self.asks, mentions]
         )
+
+    @property
+    def gold(self) -> str:
+        """The gold label."""
+        return self.label
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Both texts."""
+        return {name: self.text_of(name) for name in FIELDS}
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """P(gold label)."""
+        return math.exp(scores[self.labels.index(self.label)])
+
+    def encode(self) -> dict[str, Any]:
+        """All fields."""
+        return {
+            "id": self.id,
+            **self.texts,
+            "label": self.label,
+            "labels": self.labels,
+            "asks": self.asks,
+            "mentions": [mention.encode() for mention in self.mentions],
+            "metadata": dict(self.metadata),
+        }
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        """The inverse of `encode`."""
+        labels, mentions = tuple(row.pop("labels")), decode_mentions(row.pop("mentions"))
+        return cls(labels=labels, mentions=mentions, **row)
+
+    def columns(self) -> dict[str, Any]:
+        """Texts, labels and mentions."""
+        return {
+            **self.texts,
+            "label": self.label,
+            "labels": list(self.labels),
+            "mentions": [mention.encode() for mention in self.mentions],
+        }
 
     def text_of(self, name: str) -> str:
         """The text of a field."""

@@ -11,14 +11,13 @@ from typing import Any
 from medstress.core.calls import Answer, Prompt, Tagged
 from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError
-from medstress.core.items import Item
+from medstress.core.items import Item, StoredItem
 from medstress.core.outcomes import Goal, Prediction, Verdict, parse_goal
 from medstress.core.rows import TrialRow
 from medstress.core.sentences import TaggedCandidate
 from medstress.core.text import Edit
 from medstress.entities.semantic_types import SEMANTIC_TYPES
 from medstress.experiment.plan.slices import slices_of
-from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
 from medstress.report.cases.record import Score, Swap, Tagging, Tried
 from medstress.results.load import StoredRun
@@ -64,8 +63,8 @@ class StoredCases:
 
     def item(self, trial: TrialRow) -> Item:
         """Return the unit of a trial."""
-        whole = self._run.items()[self._places[trial.trial_id][1]][1]
-        return kind_of(whole).with_unit(whole, trial.unit)
+        whole: StoredItem = self._run.items()[self._places[trial.trial_id][1]][1]
+        return whole.of_unit(trial.unit)
 
     def slices(self, trial: TrialRow) -> tuple[tuple[str, str], ...]:
         """Return the slices that a trial's item is in."""
@@ -226,7 +225,7 @@ def _scores(
     item: Item, before: Sequence[Any] | None, after: Sequence[Any] | None
 ) -> tuple[Score, ...]:
     """Return the scores of all possible answers, before and after."""
-    labels = tuple(kind_of(item).letters(item))
+    labels = tuple(item.letters)
     columns = [_probabilities(labels, each) for each in (before, after)]
     if not any(columns):
         return ()
@@ -249,7 +248,7 @@ def _at(values: Sequence[float], place: int) -> float | None:
 
 
 def _score(item: Item, scores: Sequence[float] | None) -> float | None:
-    return None if scores is None else kind_of(item).score(item, [float(each) for each in scores])
+    return None if scores is None else item.right_score([float(each) for each in scores])
 
 
 def _entity_type(item: Any, edits: Sequence[Edit]) -> str | None:

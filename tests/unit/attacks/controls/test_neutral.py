@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from itertools import islice
 
 import numpy as np
@@ -17,7 +18,7 @@ from medstress.attacks.controls.neutral import (
     neutral_controls,
     statements,
 )
-from medstress.attacks.controls.slots import Form, core_of, slots_of
+from medstress.attacks.controls.slots import Form, slots_of
 from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
@@ -39,6 +40,11 @@ AFTER_KNEE = len("A 45-year-old man comes to the clinic with a sore knee.")
 def inserted(*texts: tuple[int, str]) -> Candidate:
     edits = (Edit(field="context", start=at, end=at, replacement=text) for at, text in texts)
     return Candidate(item=ITEM, edits=tuple(edits))
+
+
+def words_of(edit: Edit) -> str:
+    """An insertion without what joins it to the text around."""
+    return re.sub(r"^\W+|\W+$", "", edit.replacement)
 
 
 FUZZ = inserted(
@@ -92,7 +98,7 @@ def test_controls_keep_number_places_categories_and_length(
     control = neutral_control(ITEM, slots, np.random.default_rng(seed))
     assert [edit.start for edit in control.edits] == [AFTER_MAN, AFTER_KNEE]
     for edit, category, n in zip(control.edits, categories, (n_first, n_second), strict=True):
-        _, core, _ = core_of(edit)
+        core = words_of(edit)
         assert abs(len(core.split()) - n) <= max(0.2 * n, 1)
         assert any(clause in core for clause in lexicon().clauses[category])
 
@@ -125,9 +131,9 @@ def test_several_sentences_in_a_row_are_answered_by_as_many_of_their_length_and_
         (7, "native language"),
         (7, None),
     ]
-    for control in islice(neutral_controls(ITEM, (slot,), np.random.default_rng(0)), 20):
+    for control in islice(neutral_controls(ITEM, (slot,), np.random.default_rng(0)), 8):
         (edit,) = control.edits
-        texts = core_of(edit)[1].split(". ")
+        texts = words_of(edit).split(". ")
         assert len(texts) == 3
         assert not control.context.endswith("..")
         for text, n in zip(texts, (15, 7, 7), strict=True):
@@ -148,13 +154,15 @@ def test_an_insertion_of_any_length_that_an_attack_may_have_gets_controls(
     slots = slots_of(inserted(at), [(category, told)])
     draws = list(islice(neutral_controls(ITEM, slots, np.random.default_rng(1)), 12))
     for control in draws:
-        core = core_of(control.edits[0])[1]
+        core = words_of(control.edits[0])
         assert abs(len(core.split()) - n_words) <= 0.2 * n_words
         assert core.startswith("who ") if opening == "who" else core[0].isupper()
     assert len({control.context for control in draws}) == 12
 
 
-@pytest.mark.parametrize("n_words", [4, 8, 20, 40, 80])
+@pytest.mark.parametrize(
+    "n_words", [4, 20, 80, *(pytest.param(n, marks=pytest.mark.release) for n in (8, 40))]
+)
 def test_controls_of_every_length_are_let_pass_by_the_gates(n_words: int) -> None:
     told = "He " + " ".join(["word"] * (n_words - 1))
     slots = slots_of(inserted((AFTER_KNEE, f" {told}.")), [("habits", told)])
@@ -165,7 +173,9 @@ def test_controls_of_every_length_are_let_pass_by_the_gates(n_words: int) -> Non
     assert len(list(islice(draws, n))) == n
 
 
-@pytest.mark.parametrize("n_words", [5, 7, 12, 24])
+@pytest.mark.parametrize(
+    "n_words", [5, 12, *(pytest.param(n, marks=pytest.mark.release) for n in (7, 24))]
+)
 @pytest.mark.parametrize("form", ["who", "He"])
 def test_five_attempts_of_thirty_loops_need_no_text_twice(form: str, n_words: int) -> None:
     told = f"{form} " + " ".join(["word"] * (n_words - 1))
@@ -214,7 +224,7 @@ def test_the_shortest_sentences_get_controls_of_their_length(
     assert len(draws) == 30
     for control in draws:
         (edit,) = control.edits
-        assert abs(len(core_of(edit)[1].split()) - n_words) <= 1
+        assert abs(len(words_of(edit).split()) - n_words) <= 1
 
 
 def test_a_false_statement_of_one_word_has_no_control_and_it_is_said() -> None:
@@ -236,7 +246,7 @@ def test_a_false_statement_is_compared_with_neutral_statements_of_its_category(
     draws = list(islice(neutral_controls(ITEM, slots, np.random.default_rng(3)), 8))
     for control in draws:
         (edit,) = control.edits
-        _, core, _ = core_of(edit)
+        core = words_of(edit)
         assert abs(len(core.split()) - n_words) <= max(0.2 * n_words, 1)
         assert any(text.casefold() in core.casefold() for text in statements().statements)
         draft = Draft(

@@ -22,14 +22,13 @@ from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untarg
 from medstress.core.queries import Ask, CleanAnswer
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.kinds.tagging import TAGGING
 
 TEXT = TaggedText(
     id="s",
     tokens=("patients", "took", "warfarin", "every", "day"),
     labels=("O", "O", "B-Drug", "O", "O"),
 )
-(UNIT,) = TAGGING.units(TEXT)
+(UNIT,) = TEXT.units()
 PAIR = SentencePair(id="p", text_a="patients took warfarin", text_b="they bled", score=2.0)
 NOTHING = NoiseResources()
 LABELS = "O O B-Drug O O"
@@ -77,7 +76,7 @@ def asked(flow: Any, answers: Any = None) -> list[list[str]]:
             return sets
 
 
-LONE = TAGGING.units(TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")))[0]
+LONE = TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")).units()[0]
 
 
 @pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
@@ -90,7 +89,7 @@ def test_entities_of_a_sentence_have_the_same_copy() -> None:
     text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
     attack = SwapNoiseAttack(scope="entities")
     first, second = (
-        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in TAGGING.units(text)
+        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in text.units()
     )
     assert first.tokens == second.tokens
     assert first.entity != second.entity
@@ -219,7 +218,7 @@ def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
     assert attack.spec()["search"] == "none"
     assert (attack.traits.is_static, attack.budget) == (True, 1)
     assert attack.obstacle(UNIT, NOTHING) is None
-    lone = TAGGING.units(TaggedText(id="e", tokens=("a",), labels=("O",)))[0]
+    lone = TaggedText(id="e", tokens=("a",), labels=("O",)).units()[0]
     assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"
 
 

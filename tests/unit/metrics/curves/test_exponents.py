@@ -40,6 +40,7 @@ def test_a_planted_difference_of_regimes_is_found_with_its_size() -> None:
     assert row["regimes"]["near"]["value"] == pytest.approx(0.4, abs=0.05)
 
 
+@pytest.mark.release
 def test_the_interval_of_a_difference_covers_the_planted_one() -> None:
     """Nominal 95 %; of 60 simulations at least 52 (P < .01 for fewer)."""
     n_inside = 0
@@ -50,6 +51,7 @@ def test_the_interval_of_a_difference_covers_the_planted_one() -> None:
     assert n_inside >= 52
 
 
+@pytest.mark.release
 def test_regimes_that_do_not_differ_are_told_apart_at_the_nominal_rate() -> None:
     p_values = [
         compare_regimes(planted({"a": 0.3, "c": 0.3}, 60, s), {"a": -5, "c": 5}, None)["tests"][0][

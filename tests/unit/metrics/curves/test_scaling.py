@@ -45,6 +45,7 @@ def budgets(largest: int) -> np.ndarray:
     return np.arange(1, largest + 1)
 
 
+@pytest.mark.release
 def test_the_interval_covers_the_planted_breakpoint() -> None:
     """Nominal 95 %; of 40 simulations of 400 items at least 34 (P < 1e-2 for fewer at 95 %)."""
     curve = bent(60, 10, 0.3, 0.02)
@@ -93,6 +94,7 @@ def test_a_rise_is_no_plateau(curve: np.ndarray, m: int) -> None:
             assert {row[name]["value"] for name in NAMES} == {None}
 
 
+@pytest.mark.release
 def test_a_straight_curve_passes_for_a_plateau_in_one_run_of_twenty_at_most() -> None:
     for budget, m in ((5, 100), (8, 30), (8, 200), (60, 50)):
         curve = 0.05 + 0.4 * np.log(budgets(budget)) / np.log(budget)
@@ -101,6 +103,7 @@ def test_a_straight_curve_passes_for_a_plateau_in_one_run_of_twenty_at_most() ->
         assert wrong <= 14  # P(more | 5 %) < .01
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("curve", "m", "least", "most"),
     [

@@ -39,6 +39,7 @@ def test_below_three_seeds_nothing_is_drawn() -> None:
     assert over_seeds([*constant(0.2, 0.8), Measured(value=None, drawn=np.zeros(0))]).value is None
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.08])
 def test_the_interval_covers_the_mean_of_all_trainings(spread: float) -> None:
     """Planted: each training finds an entity with a chance of its own, in 60 documents of 5."""

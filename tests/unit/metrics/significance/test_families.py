@@ -82,6 +82,7 @@ def test_too_few_controls_are_no_test() -> None:
         p_values([True] * 29, ControlPlan(fixed=30))
 
 
+@pytest.mark.release
 @given(st.lists(st.booleans(), min_size=999, max_size=999), st.integers(1, 20))
 def test_a_p_value_lies_between_its_minimum_and_one(as_hard: list[bool], stop_at: int) -> None:
     found = p_values(as_hard, ControlPlan(stop_at=stop_at))

@@ -1,0 +1,613 @@
+"""Compare two runs, or two models of one run, on what both hold: the same items and seeds.
+
+It takes two runs and an `Analysis` takes one, so it is a function; its result shows itself like any
+other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from medstress.analyses.as_json import HIDDEN, Json, as_json
+from medstress.analyses.comparable import (
+    FACTORS,
+    Differs,
+    Factor,
+    Names,
+    check_same,
+    check_stored,
+    differences,
+    note_on_stored,
+)
+from medstress.analyses.contrasts import (
+    METRICS,
+    Contrast,
+    Decision,
+    Detectable,
+    Matched,
+    contrasts,
+)
+from medstress.analyses.run import Cell, Run, pair
+from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate
+from medstress.stats.multiplicity import holm
+
+DECISIONS: tuple[Decision, ...] = (
+    "worse",
+    "nothing to compare",
+    "undecided",
+    "worse by less than the margin",
+    "no worse than the margin",
+    "equivalent within the margin",
+    "better",
+)
+"""What a row can show of B, the one to heed first."""
+_CLAUSES = {
+    "accuracy_after": "accuracy after the attack is {b} in {B} and {a} in {A}",
+    "accuracy": "accuracy before the attack is {b} in {B} and {a} in {A}",
+    "asr": "of what both know, {b} is lost in {B} and {a} in {A}",
+    "asr_net": "of what both know, {b} is lost net of {control} in {B} and {a} in {A}",
+}
+"""Measure -> its two values in words; those of other measures are read as scores."""
+LEVEL = 0.05
+"""What an adjusted p may be at most for *better* and *worse*."""
+OF_RUN = "#"
+"""Stands between a run folder and the model of it that is compared."""
+LABELS = {"dataset": "data set", "group": "group", "victim": "model", "attack": "attack"}
+"""What tells arms apart, and what messages call it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Side:
+    """One of the two things that are compared."""
+
+    name: str
+    """What sentences call it: A or B."""
+    run: Run
+    victim: str | None = None
+    """The only model that counts; None for all."""
+
+    @property
+    def source(self) -> str:
+        """Its folder, and the model where one is named."""
+        return str(self.run.folder.path) + (f"{OF_RUN}{self.victim}" if self.victim else "")
+
+    def cells(self) -> list[Cell]:
+        """Return its arms, without controls.
+
+        Raises:
+            UsageError: there is none.
+        """
+        cells = [c for c in self.run.attacks if self.victim in (None, c.place.victim)]
+        if not cells:
+            names = list(dict.fromkeys(cell.place.victim for cell in self.run.attacks))
+            hint = did_you_mean(self.victim or "", names)
+            models = f" (models: {', '.join(names)})" if names else ""
+            raise UsageError(f"{self.source}: no trial has ended there{hint}{models}")
+        return cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Which run stands for A or B."""
+
+    folder: str
+    experiment: str
+    fingerprint: str
+    started: str
+    finished: str | None
+    complete: bool
+    root: str | None
+    unverified: str | None
+    """Why these may not be the numbers that were measured."""
+
+    @property
+    def words(self) -> str:
+        """The folder, and what proves its numbers."""
+        if self.root is not None:
+            return f"{self.folder}, root {self.root}."
+        why = f"unverified: {self.unverified}" if self.unverified else "the run is not complete"
+        return f"{self.folder}, no root: {why}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Shown):
+    """What two runs show of each other."""
+
+    format: int = 3
+    verdict: Decision
+    """Of all rows that decide: the one to heed."""
+    fails: bool
+    """Whether the exit code is 3."""
+    sentence: str
+    factor: Factor
+    metric: str
+    margin: float | None
+    a: Source
+    b: Source
+    differs: Sequence[Differs]
+    rows: Sequence[Contrast]
+    """Those that decide first."""
+    notes: Sequence[str]
+    names: Names = field(metadata=HIDDEN)
+    title = "B against A"
+
+    @property
+    def deciding(self) -> list[Contrast]:
+        """The rows that decide."""
+        return [row for row in self.rows if row.decides]
+
+    def tables(self) -> Sequence[Table]:
+        """What decides, then the other measures."""
+        a, b = self.names
+        fields = _fields(self.rows, self.names)
+        others = [row for row in self.rows if not row.decides]
+        caption = f"{b} against {a}, on the same items and seeds"
+        notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
+        tables = [table("comparison", caption, self.deciding, fields, notes=notes)]
+        return [*tables, table("others", "Other measures", others, fields)] if others else tables
+
+    def remarks(self) -> Sequence[Remark]:
+        """What differs, and what a reader of the numbers has to know."""
+        a, b = self.names
+        listed = "; ".join(f"{d.what} ({d.a} in {a}, {d.b} in {b})" for d in self.differs)
+        differs = (
+            f"{a} and {b} differ in {listed}." if listed else "Nothing that is recorded differs."
+        )
+        sources = zip(self.names, (self.a, self.b), strict=True)
+        texts = [differs, *self.notes, *(f"{name}: {source.words}" for name, source in sources)]
+        return [Remark(rule="compared", sentence=text, level="note") for text in texts]
+
+    def lines(self) -> list[str]:
+        """Return the comparison in sentences, the decision first."""
+        rows = [row.sentence for row in self.deciding] if len(self.deciding) > 1 else []
+        return [self.sentence, *rows, *(remark.sentence for remark in self.remarks())]
+
+    def as_json(self) -> Json:
+        """Return the comparison as `compare --json` writes it."""
+        return as_json(self)
+
+
+def open_sides(a: Path, b: Path, names: Names = ("A", "B")) -> tuple[Side, Side]:
+    """Open what is compared: run folders, or `DIR#victim` for a model of a run with several.
+
+    Raises:
+        UsageError: both are the same.
+        StoreError: a folder holds no run, or it cannot be read.
+    """
+    places = [_place(path) for path in (a, b)]
+    if places[0][0].resolve() == places[1][0].resolve() and places[0][1] == places[1][1]:
+        raise UsageError(
+            f"{a} is given twice: a run cannot be compared with itself. Give two run folders, or "
+            f"two models of one run as DIR{OF_RUN}victim"
+        )
+    runs = {folder: Run.open(folder) for folder in dict.fromkeys(place[0] for place in places)}
+    first, second = (
+        Side(name=name, run=runs[folder], victim=victim)
+        for name, (folder, victim) in zip(names, places, strict=True)
+    )
+    return first, second
+
+
+def _place(path: Path) -> tuple[Path, str | None]:
+    folder, mark, victim = str(path).rpartition(OF_RUN)
+    return (Path(folder), victim) if mark and not path.exists() else (path, None)
+
+
+def compare(
+    first: Side,
+    second: Side,
+    *,
+    factor: Factor = "victim",
+    metric: str | None = None,
+    margin: float | None = None,
+) -> Comparison:
+    """Compare what two sides hold.
+
+    Args:
+        first: A.
+        second: B.
+        factor: what may differ: the model, the attack, or what the attack draws its names from.
+        metric: the measure that decides. Default: accuracy after the attack, because of two models
+            the one that knows more may lose more of what both know; for attacks and groups, asr.
+        margin: the largest difference that does not matter, in (0, 1).
+
+    Raises:
+        UsageError: nothing can be compared, and why.
+    """
+    if factor not in FACTORS:
+        raise UsageError(f"factor = {factor!r}: expected one of {', '.join(FACTORS)}")
+    if margin is not None and not 0 < margin < 1:
+        raise UsageError(
+            f"margin = {margin}: expected a difference between 0 and 1, such as 0.02 for two of "
+            "100 answers"
+        )
+    names = first.name, second.name
+    arms = _matched(first, second)
+    differs: dict[Differs, None] = {}
+    notes: dict[str, None] = {}
+    matched: list[Matched] = []
+    rows: list[Contrast] = []
+    for a, b in arms:
+        between = differences(first.run, a, second.run, b)
+        check_same(between, factor, a.attack.label, names)
+        if factor != "victim" and not any(d.factor == factor for d in between):
+            notes[f"{a.attack.label}: the same in both, so left out."] = None
+            continue
+        spec = check_stored([(first.run, a), (second.run, b)], names, metric)
+        if spec is not None:
+            notes[f"{note_on_stored(spec)}."] = None
+        differs |= dict.fromkeys(between)
+        pairs = pair(a, b, _content_key(a, b))
+        arm = Matched(first.run, second.run, a, b, pairs, is_stored=spec is not None)
+        matched.append(arm)
+        rows += contrasts(arm, is_of_models=factor == "victim", metric=metric, margin=margin)
+    if not matched:
+        raise UsageError(
+            f"nothing can be compared: no {factor} differs between {first.name} and {second.name}; "
+            "without --factor their models are compared"
+        )
+    if not rows:
+        raise UsageError(_nothing_shared(first, second, arms))
+    _check_decidable(rows, metric)
+    words = _Words(names, factor, margin, _why_open(first, second), _varying(rows))
+    rows = [words.settled(row) for row in _adjusted(rows)]
+    deciding = [row for row in rows if row.decides]
+    verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
+    return Comparison(
+        verdict=verdict,
+        fails=any(fails(row.verdict, margin) for row in deciding),
+        sentence=_overall(deciding, verdict),
+        factor=factor,
+        metric=", ".join(dict.fromkeys(row.metric for row in deciding)),
+        margin=margin,
+        a=_source(first),
+        b=_source(second),
+        differs=list(differs),
+        rows=[*deciding, *(row for row in rows if not row.decides)],
+        notes=[*notes, *_notes(first, second, matched, deciding)],
+        names=names,
+    )
+
+
+def fails(verdict: Decision, margin: float | None) -> bool:
+    """Return whether a verdict is one to stop at.
+
+    Without a margin only *worse* is. With one, all that does not show B to be no worse than it.
+    """
+    is_open = verdict in ("undecided", "nothing to compare")
+    return verdict == "worse" or (margin is not None and is_open)
+
+
+def _matched(first: Side, second: Side) -> list[tuple[Cell, Cell]]:
+    """Pair arms by their labels; a side's only label of a kind matches any.
+
+    Raises:
+        UsageError: a kind of label has nothing in common.
+    """
+    cells = first.cells(), second.cells()
+    labels = [[(*cell.place, cell.attack.label) for cell in own] for own in cells]
+    same: list[dict[str, str]] = []
+    for i, what in enumerate(LABELS.values()):
+        one, other = (list(dict.fromkeys(label[i] for label in own)) for own in labels)
+        shared = {label: label for label in one if label in other}
+        if not shared and len(one) == len(other) == 1:
+            shared = {one[0]: other[0]}
+        if not shared:
+            raise UsageError(
+                f"nothing can be compared: {first.name} and {second.name} have no {what} in "
+                f"common; {first.name} has {', '.join(map(repr, one))}, {second.name} has "
+                f"{', '.join(map(repr, other))}. Give what is meant to be the same the same label "
+                "in both"
+            )
+        same.append(shared)
+    partners = dict(zip(labels[1], cells[1], strict=True))
+    arms = []
+    for cell, own in zip(cells[0], labels[0], strict=True):
+        wanted = tuple(shared.get(label) for shared, label in zip(same, own, strict=True))
+        if wanted in partners:
+            arms.append((cell, partners[wanted]))
+    if not arms:
+        raise UsageError(
+            f"nothing can be compared: {first.source} and {second.source} have no data set, group, "
+            "model and attack in common under which both have finished trials"
+        )
+    return arms
+
+
+def _content_key(*cells: Cell) -> Callable[[Trial], tuple[str, int, str, int]]:
+    """Return what pairs trials of two runs: the item's content, its rank among its like, the part.
+
+    Identifiers of one item may differ between runs; items of one content are told apart by rank.
+    """
+    keys: dict[int, tuple[str, int, str, int]] = {}
+    for cell in cells:
+        ids: dict[str, set[str]] = defaultdict(set)
+        for trial in cell.trials:
+            ids[trial.item.hash].add(trial.item.id)
+        rank = {(h, item): n for h, same in ids.items() for n, item in enumerate(sorted(same))}
+        for t in cell.trials:
+            keys[id(t)] = (t.item.hash, rank[t.item.hash, t.item.id], t.unit, t.repeat)
+    return lambda trial: keys[id(trial)]
+
+
+def _adjusted(rows: Sequence[Contrast]) -> list[Contrast]:
+    """Adjust p by Holm, over the rows that decide and over the others."""
+    adjusted = list(rows)
+    for decides in (True, False):
+        family = [(k, row.p) for k, row in enumerate(rows) if row.decides == decides]
+        tested = [(k, p) for k, p in family if p is not None]
+        for (k, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+            adjusted[k] = replace(rows[k], p_adjusted=p)
+    return adjusted
+
+
+def _verdict(row: Contrast) -> Decision:
+    """Return what is shown of B; better and worse need an adjusted p of .05 at most as well."""
+    claims = row.claims
+    if row.p_adjusted is None or row.p_adjusted > LEVEL:
+        claims -= {"better", "worse"}
+    if not row.n_pairs:
+        return "nothing to compare"
+    if "worse" in claims:
+        return "worse by less than the margin" if "no worse" in claims else "worse"
+    if "better" in claims:
+        return "better"
+    if "equivalent" in claims:
+        return "equivalent within the margin"
+    return "no worse than the margin" if "no worse" in claims else "undecided"
+
+
+def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
+    """Check that something decides.
+
+    Raises:
+        UsageError: no row has the measure, or nothing is known of the pairs that have it.
+    """
+    deciding = [row for row in rows if row.decides]
+    if not deciding and metric == "asr_net":
+        raise UsageError("--metric asr_net: the runs have no control in common to be net of")
+    if not deciding:
+        scores = dict.fromkeys(row.metric for row in rows if row.metric not in METRICS)
+        known = [*scores, *METRICS[2:]] if scores else METRICS
+        raise UsageError(
+            f"--metric {metric}: nothing that both runs hold has it; expected one of "
+            f"{', '.join(known)}{did_you_mean(str(metric), known)}"
+        )
+    kept = [row for row in deciding if row.n_pairs]
+    if not kept:
+        raise UsageError(
+            f"nothing can be compared: {deciding[0].measure!r} is what decides, and no pair has "
+            "it, because the models know no common item before the attack"
+        )
+    if all(row.n_open == row.n_pairs for row in kept):
+        n = sum(row.n_open for row in kept)
+        raise UsageError(
+            f"nothing can be compared: a call failed in each of the {_count(n, 'pair')} that "
+            "decide; mend what failed and run the same command again"
+        )
+
+
+def _why_open(first: Side, second: Side) -> str | None:
+    """Return why nothing is decided whatever the numbers are; None if both runs are complete."""
+    names = [side.name for side in (first, second) if not side.run.is_complete]
+    if first.run is second.run and names:
+        return "the run is not complete"
+    return f"the run of {' and that of '.join(names)} is not complete" if names else None
+
+
+def _varying(rows: Sequence[Contrast]) -> frozenset[str]:
+    """Return the labels in which rows differ."""
+    return frozenset(name for name in LABELS if len({row.labels(name) for row in rows}) > 1)
+
+
+class _Words(NamedTuple):
+    """What the sentences of a comparison share."""
+
+    names: Names
+    factor: Factor
+    margin: float | None
+    why_open: str | None
+    varying: frozenset[str]
+
+    def settled(self, row: Contrast) -> Contrast:
+        """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
+        verdict = _verdict(row) if self.why_open is None or not row.n_pairs else "undecided"
+        if not row.n_pairs:
+            text = f"Nothing to compare {self.place(row)}: no pair has {row.measure!r}."
+            return replace(row, verdict=verdict, sentence=text)
+        clause = _CLAUSES.get(
+            row.metric, f"{row.measure} is {{b}} in {{B}} and {{a}} in {{A}}"
+        ).format(
+            a=decimal(row.value_a.value),
+            b=decimal(row.value_b.value),
+            A=self.names[0],
+            B=self.names[1],
+            control=(row.control or "").replace("_", " "),
+        )
+        change = f"difference {decimal(row.difference.value)}{_ends(row.difference)}"
+        if row.names_like_these is not None:
+            change += (
+                f" for exactly these names and{_ends(row.names_like_these)} for names like these"
+            )
+        if row.difference.low is None:
+            change += f", {row.difference.method}"
+        if row.p_adjusted is not None:
+            change += f", p {_p(row.p_adjusted)}"
+        n = _count(row.n_items, row.noun)
+        pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
+        text = f"{self.shown(verdict)} {self.place(row)}: {clause} ({change}; {pairs})."
+        if row.n_open:
+            text += f" A failed call leaves {_count(row.n_open, 'pair')} open."
+        if row.power and verdict not in ("better", "worse"):
+            text += f" {_power(row.power)}"
+        return replace(row, verdict=verdict, sentence=text)
+
+    def shown(self, verdict: Decision) -> str:
+        """Return what is shown, to be followed by where."""
+        a, b = self.names
+        is_of_models = self.factor == "victim"
+        subject = f"{b} is" if is_of_models else "The model is"
+        other = f"than {a}" if is_of_models else f"under {b} than under {a}"
+        margin = f"the margin of {decimal(self.margin)}"
+        words: Mapping[Decision, str] = {
+            "better": f"{subject} better {other}",
+            "worse": f"{subject} worse {other}",
+            "worse by less than the margin": f"{subject} worse {other}, by less than {margin},",
+            "no worse than the margin": f"{subject} no worse {other} by more than {margin}",
+            "equivalent within the margin": f"{a} and {b} are equivalent within {margin}",
+        }
+        open_because = f", as {self.why_open}," if self.why_open else ""
+        return words.get(verdict, f"Undecided{open_because}")
+
+    def place(self, row: Contrast) -> str:
+        """Return where a row was measured: the attack, and what else differs among rows."""
+        attack = row.labels("attack")
+        more = (row.labels(name) for name in LABELS if name in self.varying - {"attack"})
+        return ", ".join(("on clean items" if attack == "none" else f"under {attack}", *more))
+
+
+def _power(power: Sequence[Detectable]) -> str:
+    able = [one for one in power if one.difference is not None]
+    if not able:
+        return "So few find no difference with 80 % power."
+    parts = (
+        f"{decimal(one.difference)} {'if' if one.is_assumed else 'where'} "
+        f"{decimal(one.discordance)} of the pairs differ"
+        for one in able
+    )
+    return f"So many find with 80 % power a difference of {' or '.join(parts)}."
+
+
+def _overall(deciding: Sequence[Contrast], verdict: Decision) -> str:
+    """Return the first sentence: a row's own, or how many of several have the verdict."""
+    if len(deciding) == 1:
+        return deciding[0].sentence
+    n = sum(row.verdict == verdict for row in deciding)
+    return f"{verdict.capitalize()} in {n} of {len(deciding)} results."
+
+
+def _ends(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f" [{decimal(estimate.low)}, {decimal(estimate.high)}]"
+
+
+def decimal(value: float | None) -> str:
+    """Write a number between -1 and 1 with three decimals.
+
+    >>> decimal(-0.25), decimal(1.0), decimal(None)
+    ('−.250', '1.000', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{abs(value):.3f}".removeprefix("0")
+    return f"−{text}" if value < 0 and text != ".000" else text
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else f"= {decimal(value)}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _notes(
+    first: Side, second: Side, matched: Sequence[Matched], deciding: Sequence[Contrast]
+) -> Iterator[str]:
+    """Yield what a reader of the numbers has to know."""
+    if worst := max(row.n_worst for row in deciding):
+        yield (
+            f"An unreadable or failed answer counts against the model in {_count(worst, 'trial')} "
+            "of a result that decides, so shares differ from those of the summary."
+        )
+    for i, side in enumerate((first, second)):
+        if not side.run.is_complete:
+            yield (
+                f"The run of {side.name} is not complete: what both hold is compared, and trials "
+                "that end early are over-represented in it."
+            )
+        cells = [(arm.b, arm.pairs.second) if i else (arm.a, arm.pairs.first) for arm in matched]
+        if lost := sum(len(cell.trials) - len(np.unique(paired)) for cell, paired in cells):
+            yield (
+                f"{_count(lost, 'trial')} of {side.name} without a counterpart on the same item "
+                "and seed: left out."
+            )
+        used = {id(cell) for cell, _ in cells}
+        alone = [", ".join((*c.place, c.attack.label)) for c in side.cells() if id(c) not in used]
+        if alone:
+            more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
+            yield f"Not compared, as only {side.name} has it: {'; '.join(alone[:3])}{more}."
+
+
+def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Cell, Cell]]) -> str:
+    parts = []
+    for i, side in enumerate((first, second)):
+        trials = [trial for arm in arms for trial in arm[i].trials]
+        items = sorted({trial.item.id for trial in trials})
+        seeds = sorted({str(t.arm.seed) for t in trials if t.arm.seed is not None})
+        of = f", seeds {', '.join(seeds)}" if seeds else ""
+        parts.append(f"{side.name} holds {_count(len(items), 'item')} (such as {items[0]!r}){of}")
+    return (
+        f"nothing can be compared: {'; '.join(parts)}; but no trial of both has the same item "
+        "content and seed and is more than a measurement"
+    )
+
+
+def _source(side: Side) -> Source:
+    run, folder = side.run, side.run.folder
+    return Source(
+        folder=side.source,
+        experiment=run.name,
+        fingerprint=run.manifest["fingerprint"],
+        started=run.manifest["started"],
+        finished=run.manifest["finished"],
+        complete=run.is_complete,
+        root=folder.root if run.is_complete and folder.doubt is None else None,
+        unverified=folder.doubt,
+    )
+
+
+def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
+    """Return the columns; labels that all rows share are for wide screens."""
+    a, b = names
+    varying = _varying(rows)
+
+    def label(name: str) -> Field[Contrast]:
+        column = Column(heading=LABELS[name].capitalize(), wide=name not in varying)
+        return Field(column=column, read=lambda row: row.labels(name))
+
+    def deciding(row: Contrast) -> Entry:
+        if row.names_like_these is None:
+            return Entry(value=row.difference)
+        return Entry(value=row.names_like_these, mark="*")
+
+    return [
+        Field(column=Column(heading="Measure"), read=lambda row: row.measure),
+        *map(label, reversed(LABELS)),
+        Field(column=Column(heading=a, form="score"), read=lambda row: row.value_a.value),
+        Field(column=Column(heading=b, form="score"), read=lambda row: row.value_b.value),
+        Field(column=Column(heading=f"{b} − {a}", form="score"), read=deciding),
+        Field(
+            column=Column(heading=f"{b} − {a}, these names", form="score", wide=True),
+            read=lambda row: None if row.names_like_these is None else row.difference,
+        ),
+        Field(
+            column=Column(heading=f"Only {a} / only {b}", wide=True),
+            read=lambda row: None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}",
+        ),
+        Field(
+            column=Column(heading="p", form="p", tip="adjusted by Holm"),
+            read=lambda row: row.p_adjusted,
+        ),
+        Field(column=Column(heading=f"{b} is"), read=lambda row: row.verdict),
+    ]

@@ -1,0 +1,219 @@
+"""What differs between two runs, what is refused, and what stored edits allow."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.analyses.comparable import Differs, check_same, differences
+from medstress.analyses.compare import Comparison, Side, compare
+from medstress.analyses.run import Run
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.testing.planted import NEAR, arm, edit, planted_run, trial
+
+MANIFEST: dict[str, Any] = {
+    "fingerprint": "f",
+    "versions": {"medstress": "1", "torch": "2.1"},
+    "parts": {"settings": {"flip_check": True}, "groups": {"drugs": "g"}},
+    "groups": {"drugs": {"n_names": 40, "vocabulary": "drugs", "embedding": "ngram"}},
+    "victims": {
+        "model": {
+            "model": "m",
+            "model_hash": "1",
+            "task": {"answer_by": "letter", "template": "t", "decoding": [128, 0.0]},
+            "prompt": {"name": "qstab"},
+        }
+    },
+}
+TASK = "victims.model.task"
+KEEP = MANIFEST["victims"]["model"]["task"]
+
+
+def run_of(rows: list[Trial], changes: Mapping[str, Any] | None = None, **parts: Any) -> Run:
+    """Return a run whose manifest is changed: dotted path -> value."""
+    manifest = copy.deepcopy(MANIFEST)
+    for path, value in (changes or {}).items():
+        *above, last = path.split(".")
+        place = manifest
+        for key in above:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return planted_run(rows, **{**manifest, **parts})
+
+
+def listed(changes: Mapping[str, Any], **attack: Any) -> list[Differs]:
+    """Return what differs from a run of which something is changed."""
+    runs = run_of([trial(1)]), run_of([trial(1, arm(replace(NEAR, **attack)))], changes)
+    return differences(runs[0], runs[0].cells[0], runs[1], runs[1].cells[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({}, []),
+        ({"versions.torch": "2.2"}, ["torch"]),
+        ({"parts.settings": {"flip_check": False}}, ["[experiment] flip_check"]),
+        ({"victims.model.model": "other", "victims.model.model_hash": "2"}, ["model"]),
+        ({"victims.model.model_hash": "2"}, ["weights, settings or code of m"]),
+        ({"versions.medstress": "2"}, ["medstress"]),
+        ({"victims.model.model": "same weights elsewhere"}, []),
+        ({f"{TASK}.template": "u"}, ["prompt"]),
+        ({f"{TASK}.answer_by": "generate", f"{TASK}.decoding": [9, 1.0]}, ["answer_by"]),
+        ({f"{TASK}.decoding": [9, 0.0]}, []),  # letters are not decoded
+        ({TASK: {"wrap": "majority", "k": 5, "task": KEEP}}, ["wrap"]),
+        ({TASK: {"wrap": "few_shot", "task": KEEP}}, ["shots"]),
+        ({"parts.groups.drugs": "h", "groups.drugs.embedding": "minilm"}, ["names: embedding"]),
+        ({"parts.groups.drugs": "h"}, ["names: words, types, synonyms"]),
+        (
+            {f"{TASK}.template": "u", "victims.model.model_hash": "2", "versions.torch": "3"},
+            ["weights, settings or code of m", "prompt", "torch"],
+        ),
+    ],
+)
+def test_what_differs_is_listed(changes: Mapping[str, Any], what: list[str]) -> None:
+    assert [one.what for one in listed(changes)] == what
+
+
+def test_attacks_differ_in_parameters_or_in_name() -> None:
+    params = {**NEAR.params, "budget": 9, "sampler": "random"}
+    assert [one.what for one in listed({}, params=params)] == ["attack: sampler", "attack: budget"]
+    assert [one.what for one in listed({}, params={"name": "zoo", "k": 1})] == ["attack"]
+    roles = {"parts.roles": {"attacker": "2"}, "roles": {"attacker": {"model": "x"}}}
+    assert [one.what for one in listed(roles)] == ["model of the attacker"]
+
+
+def test_only_what_makes_pairs_meaningless_is_refused(said: Any) -> None:
+    names = "A", "B"
+    for changes in ({"victims.model.model_hash": "2"}, {f"{TASK}.template": "u"}):
+        check_same(listed(changes), "victim", "near", names)
+    other = listed({"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"})
+    with pytest.raises(UsageError) as error:
+        check_same(other, "victim", "near", names)
+    said(str(error.value), "'near'", "vocabulary drugs in A, others in B", "--factor group")
+    check_same(other, "group", "near", names)
+    stronger = listed({}, params={**NEAR.params, "budget": 9})
+    with pytest.raises(UsageError, match="--factor attack"):
+        check_same(stronger, "group", "near", names)
+    # An attack that draws no names does not care where they come from.
+    assert listed({"parts.groups.drugs": "h"}, draws_names=False) == []
+
+
+def test_a_server_that_names_another_model_is_listed() -> None:
+    sides = [
+        run_of([trial(1)], endpoints=[{"victim": "model", "answered_as": name}])
+        for name in ("m-1", "m-2")
+    ]
+    (one,) = differences(sides[0], sides[0].cells[0], sides[1], sides[1].cells[0])
+    assert (one.a, one.b) == ("m-1", "m-2")
+
+
+# Stored edits.
+
+SPEC = {
+    "name": "attacked",
+    "budget": 4,
+    "of": {**NEAR.params, "budget": 4},
+    "set": "s",
+    "selection": "all",
+    "is_blind": True,
+    "source": {"fingerprint": "f", "victim": "model", "model_hash": "1"},
+}
+NEW = {"victims.model.model": "new", "victims.model.model_hash": "2"}
+
+
+def stored(
+    *firsts: int | None, changes: Mapping[str, Any] | None = None, spec: Any = SPEC, **how: Any
+) -> Run:
+    """Return a run flipped at these queries; None: held; 0: wrong before. Each asked two names."""
+    attack = replace(NEAR, name=spec["name"], budget=4, params=spec)
+    rows, queries = [], {}
+    for i, first in enumerate(firsts):
+        fate = {"verdict": Verdict.ALREADY_WRONG} if first == 0 else {"flipped_at": first}
+        rows.append(trial(i, arm(attack), **fate, **how))
+        queries[i + 1] = [(q, (edit(f"name {(i + q) % 7}"),)) for q in (1, 2)]
+    return run_of(rows, changes, edits=queries)
+
+
+def on(a: Run, b: Run, **settings: Any) -> Comparison:
+    return compare(Side(name="A", run=a), Side(name="B", run=b), **settings)
+
+
+def test_on_successes_alone_a_worse_model_would_look_better_and_nothing_is_decided(
+    said: Any,
+) -> None:
+    """A lost 10 of 100 items, the 10 of the file; B loses 30 of 100, and 5 of these 10."""
+    spec = {**SPEC, "selection": "flipped"}
+    a, b = stored(*[1] * 10, spec=spec), stored(*[1] * 5, *[None] * 5, changes=NEW, spec=spec)
+    with pytest.raises(UsageError) as error:
+        on(a, b)
+    said(str(error.value), "looks better", "A repeats 10 of 10", "B repeats 5 of 10")
+
+
+def test_a_file_that_somebody_filtered_decides_nothing() -> None:
+    spec = {**SPEC, "selection": "filtered"}
+    with pytest.raises(UsageError, match="nobody knows"):
+        on(stored(1, None, spec=spec), stored(None, 1, changes=NEW, spec=spec))
+
+
+def test_only_the_first_edit_and_what_both_know_count() -> None:
+    """A's later flips are why its lists end; items wrong in B say nothing of the attack."""
+    found = on(stored(1, 2, 3, None, 1, None), stored(None, 1, None, 1, 0, 0, changes=NEW))
+    (row,) = found.rows
+    assert (row.metric, row.n_pairs) == ("asr", 4)
+    assert (row.value_a.value, row.value_b.value) == (1 / 4, 2 / 4)
+    assert row.names_like_these is not None  # the name of the first edit alone
+    assert any("first edit" in note and "no answer chose it" in note for note in found.notes)
+
+
+def test_the_model_whose_answers_led_to_the_edits_is_no_side() -> None:
+    spec = {**SPEC, "is_blind": False}
+    b = stored(None, 1, changes=NEW, spec=spec)
+    with pytest.raises(UsageError, match="follow from answers"):
+        on(stored(1, None, spec=spec), b)
+    third = {"victims.model.model": "third", "victims.model.model_hash": "3"}
+    found = on(stored(1, None, changes=third, spec=spec), b)
+    assert any("led to the edits" in note for note in found.notes)
+
+
+def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits() -> None:
+    own = {**NEAR.params, "budget": 4}
+    found = on(stored(1, None, spec=own), stored(None, 1, changes=NEW))
+    assert [one.what for one in found.differs] == ["model"]
+    other = {**SPEC, "source": {**SPEC["source"], "fingerprint": "g"}}  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="another attack"):
+        on(stored(1, None, spec=own), stored(None, 1, changes=NEW, spec=other))
+
+
+def test_accuracy_cannot_decide_on_stored_edits() -> None:
+    with pytest.raises(UsageError, match="accuracy_after"):
+        on(stored(1, None), stored(None, 1, changes=NEW), metric="accuracy_after")
+
+
+def test_equal_models_come_out_equal_although_one_of_them_chose_the_set() -> None:
+    """A and B err at random on 3 of 10 edits; A's first error ends the list of an item."""
+    rng = np.random.default_rng(4)
+    firsts: tuple[list[int | None], list[int | None]] = ([], [])
+    for a, b in zip(*(rng.random((2, 800, 4)) < 0.3), strict=True):
+        length = 1 + int(np.argmax(a)) if a.any() else 4
+        firsts[0].append(length if a.any() else None)
+        firsts[1].append(1 + int(np.argmax(b[:length])) if b[:length].any() else None)
+    lost = [sum(first is not None for first in own) / 800 for own in firsts]
+    assert lost[0] - lost[1] > 0.15  # up to the last edit B would look far better
+    found = on(stored(*firsts[0]), stored(*firsts[1], changes=NEW))
+    assert found.verdict == "undecided"
+    assert abs(found.rows[0].difference.value or 0) < 0.06
+
+
+def test_unreadable_answers_to_later_edits_make_no_model_worse() -> None:
+    """All held; of B 40 of 200 trials of four edits have an unreadable answer somewhere."""
+    a = stored(*[None] * 200)
+    plain, odd = stored(*[None] * 200, changes=NEW), stored(*[None] * 200, asked=4, unreadable=1)
+    b = run_of([*odd.trials[:40], *plain.trials[40:]], NEW, edits=plain.folder.edits)
+    assert on(a, b).verdict == "undecided"

@@ -1,0 +1,558 @@
+"""What a comparison shows where the truth is planted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.stats.contingency_tables import mcnemar
+
+from medstress.analyses.compare import Comparison, Side, compare, fails
+from medstress.analyses.contrasts import Contrast
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.paired import difference
+from medstress.testing.planted import NEAR, arm, control, planted_run, question, trial
+
+HELD, WRONG, FAILED = Verdict.HELD, Verdict.ALREADY_WRONG, Verdict.FAILED
+NOISE = replace(NEAR, label="noise", name="swap_noise", draws_names=False)
+VICTIM = {
+    "model": "m",
+    "model_hash": "1",
+    "task": {"answer_by": "letter", "template": "t"},
+    "prompt": {"name": "qstab"},
+}
+OTHER = {**VICTIM, "model": "new", "model_hash": "2"}
+Fate = int | Verdict
+"""The query that flips an item, or how else its trial ends."""
+
+
+def trials(fates: Iterable[Fate], seeds: Iterable[int | None] = (0,), **at: Any) -> list[Trial]:
+    """Return a trial of each question and seed."""
+    attack = at.pop("attack", NOISE)
+    more = {key: at.pop(key) for key in ("unreadable", "asked") if key in at}
+    failed_at = at.pop("failed_at", "attack")
+    arms = [arm(attack, seed=seed, **at) for seed in seeds]
+    made = []
+    for where in arms:
+        for i, fate in enumerate(fates):
+            how = {"verdict": fate} if isinstance(fate, Verdict) else {"flipped_at": fate}
+            one = trial(i, where, **how, **more)
+            made.append(replace(one, at=failed_at) if fate is FAILED else one)
+    return made
+
+
+def side(name: str, rows: Iterable[Trial], **parts: Any) -> Side:
+    """Return a side; its manifest is that of a small run."""
+    known = list(rows)
+    victims = {t.arm.place.victim: VICTIM if name == "A" else OTHER for t in known}
+    run = planted_run(known, **{"victims": victims, **parts})
+    return Side(name=name, run=run)
+
+
+def compared(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
+    """Compare trials of an old model with those of a new one."""
+    return compare(side("A", a), side("B", b), **settings)
+
+
+def row_of(found: Comparison, metric: str) -> Contrast:
+    (row,) = [row for row in found.rows if row.metric == metric]
+    return row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What was planted, and what has to be shown."""
+
+    what: str
+    a: Sequence[Fate]
+    b: Sequence[Fate]
+    verdict: str
+    fails: bool = False
+    margin: float | None = None
+    metric: str | None = None
+    seeds: Sequence[int] = (0,)
+
+
+CASES = (
+    Case(
+        what="really worse",
+        a=[HELD] * 90 + [1] * 10,
+        b=[HELD] * 60 + [1] * 40,
+        verdict="worse",
+        fails=True,
+    ),
+    Case(what="really better", a=[1] * 40 + [HELD] * 60, b=[HELD] * 100, verdict="better"),
+    Case(what="4 of 4 lost", a=[HELD] * 4, b=[1] * 4, verdict="undecided"),
+    Case(what="4 of 4, 3 seeds", a=[HELD] * 4, b=[1] * 4, verdict="undecided", seeds=(0, 1, 2)),
+    Case(what="5 of 60 lost", a=[HELD] * 60, b=[1] * 5 + [HELD] * 55, verdict="undecided"),
+    Case(what="6 of 60 lost", a=[HELD] * 60, b=[1] * 6 + [HELD] * 54, verdict="worse", fails=True),
+    Case(what="knows nothing", a=[HELD] * 40, b=[WRONG] * 40, verdict="worse", fails=True),
+    Case(
+        what="equal, few",
+        a=[1] * 10 + [HELD] * 90,
+        b=[HELD] * 10 + [1] * 10 + [HELD] * 80,
+        verdict="undecided",
+    ),
+    Case(
+        what="equal, few, with a margin",
+        a=[1] * 10 + [HELD] * 90,
+        b=[HELD] * 10 + [1] * 10 + [HELD] * 80,
+        margin=0.02,
+        verdict="undecided",
+        fails=True,
+    ),
+    Case(
+        what="equal, many",
+        a=[1] * 10 + [HELD] * 1990,
+        b=[HELD] * 10 + [1] * 10 + [HELD] * 1980,
+        margin=0.02,
+        verdict="equivalent within the margin",
+    ),
+    Case(
+        what="worse, but within the margin",
+        a=[HELD] * 2000,
+        b=[1] * 20 + [HELD] * 1980,
+        margin=0.05,
+        verdict="worse by less than the margin",
+    ),
+    Case(
+        what="worse beyond the margin",
+        a=[HELD] * 200,
+        b=[1] * 80 + [HELD] * 120,
+        margin=0.05,
+        verdict="worse",
+        fails=True,
+    ),
+    Case(
+        what="may be better, not worse by .03",
+        a=[1] * 10 + [HELD] * 150,
+        b=[HELD] * 10 + [1] * 6 + [HELD] * 144,
+        margin=0.03,
+        verdict="no worse than the margin",
+    ),
+    # B knows 300 items that A does not, and loses more of those that A knows as well.
+    Case(
+        what="knows more, loses more",
+        a=[HELD] * 80 + [1] * 20 + [WRONG] * 300,
+        b=[HELD] * 60 + [1] * 40 + [HELD] * 200 + [1] * 100,
+        verdict="better",
+    ),
+    Case(
+        what="loses more of what both know",
+        a=[HELD] * 80 + [1] * 20 + [WRONG] * 300,
+        b=[HELD] * 60 + [1] * 40 + [HELD] * 200 + [1] * 100,
+        metric="asr",
+        verdict="worse",
+        fails=True,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
+def test_a_planted_truth_is_shown(case: Case) -> None:
+    a, b = trials(case.a, case.seeds), trials(case.b, case.seeds)
+    found = compared(a, b, margin=case.margin, metric=case.metric)
+    assert (found.verdict, found.fails) == (case.verdict, case.fails)
+    assert found.sentence == found.deciding[0].sentence
+    if case.margin is None and case.verdict in ("better", "worse"):
+        turned = compared(b, a, metric=case.metric)
+        assert {found.verdict, turned.verdict} == {"better", "worse"}
+
+
+def lethal_lists(seed: int, n: int = 150, n_names: int = 40) -> tuple[Side, Side]:
+    """Two victims that are asked the same names; each has lethal names of its own, a tenth."""
+    rng = np.random.default_rng(seed)
+    drawn = np.argsort(rng.random((n, n_names)), axis=1)[:, :4]
+    sides = []
+    for name in "AB":
+        hits = (rng.random(n_names) < 0.1)[drawn]
+        first = np.where(hits.any(1), hits.argmax(1) + 1, 0)
+        rows = [
+            trial(i, at, flipped_at=int(q) or None, name=f"name {drawn[i, q - 1]}")
+            for at in [arm()]
+            for i, q in enumerate(first)
+        ]
+        names = {
+            i + 1: frozenset(f"name {x}" for x in drawn[i, : q or 4]) for i, q in enumerate(first)
+        }
+        sides.append(side(name, rows, names=names))
+    return sides[0], sides[1]
+
+
+def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_different() -> None:
+    """An item test calls them different far too often: it speaks of the names that were drawn."""
+    by_items = by_names = 0
+    for seed in range(40):
+        row = row_of(compare(*lethal_lists(seed)), "accuracy_after")
+        by_names += row.verdict != "undecided"
+        assert row.only_a is not None
+        assert row.only_b is not None
+        marks = np.arange(row.n_pairs)
+        items = difference(marks < row.only_a, marks >= row.n_pairs - row.only_b, marks[None])
+        by_items += (items.p or 1) < 0.05
+        assert row.names_like_these is not None
+        assert "for exactly these names and [" in row.sentence
+    assert by_items >= 10
+    assert by_names <= 6
+
+
+def test_a_worse_victim_is_worse_for_names_like_these_too() -> None:
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, 40, 150)
+
+    def arms(name: str, lethal: int) -> Side:
+        rows = [trial(i, flipped_at=1 if x < lethal else None) for i, x in enumerate(drawn)]
+        names = {i + 1: frozenset({f"name {x}"}) for i, x in enumerate(drawn)}
+        return side(name, rows, names=names)
+
+    found = compare(arms("A", 2), arms("B", 30))
+    assert (found.verdict, found.fails) == ("worse", True)
+    row = found.deciding[0]
+    assert row.names_like_these is not None
+    assert row.names_like_these.low is not None
+    assert row.difference.low is not None
+    assert row.names_like_these.low < row.difference.low
+
+
+def test_a_model_that_knows_nothing_is_worse_though_no_name_was_shown_to_it() -> None:
+    a = [trial(i) for i in range(60)]
+    names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(60)}
+    broken = side("B", [trial(i, verdict=WRONG) for i in range(60)])
+    assert compare(side("A", a, names=names), broken).verdict == "worse"
+
+
+def test_where_no_two_pairs_differ_names_add_nothing() -> None:
+    rows = [trial(i) for i in range(400)]
+    names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(400)}
+    found = compare(side("A", rows, names=names), side("B", rows, names=names), margin=0.02)
+    assert found.verdict == "equivalent within the margin"
+    assert "all pairs agree" in found.deciding[0].names_like_these.method  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("attack", "seeds", "why"),
+    [
+        (NOISE, (0,), "draws no names"),
+        (NEAR, (None,), "deterministic"),
+        (NEAR, (0,), "fewer than two names"),
+    ],
+)
+def test_it_is_said_why_nothing_holds_for_names_like_these(
+    attack: Any, seeds: Any, why: str
+) -> None:
+    row = compared(
+        trials([HELD] * 9, seeds, attack=attack), trials([1] * 9, seeds, attack=attack)
+    ).deciding[0]
+    assert row.names_like_these is None
+    assert why in (row.names_reason or "")
+    # Where names were drawn and cannot be told from the items, nothing is decided.
+    assert (row.verdict == "undecided") == (why == "fewer than two names")
+
+
+def mixed(n: int, fates: Sequence[Fate], **how: Any) -> list[Trial]:
+    """`n` items that held, then some with other fates."""
+    plain, other = trials([HELD] * n), trials([HELD] * n + list(fates), **how)
+    return [*plain, *other[n:]]
+
+
+def test_a_model_that_says_nothing_under_attack_is_worse() -> None:
+    b = mixed(60, [HELD] * 40, unreadable=8, asked=8)
+    found = compared(trials([HELD] * 100), b)
+    assert (found.verdict, found.deciding[0].difference.value) == ("worse", -0.4)
+    assert any("40 trials" in note for note in found.notes)
+
+
+def test_unreadable_answers_of_a_make_b_no_better() -> None:
+    """As read B is better; had A's answers been right, nothing would differ."""
+    a = mixed(60, [HELD] * 40, unreadable=8, asked=8)
+    found = compared(a, trials([HELD] * 100))
+    row = found.deciding[0]
+    assert (row.difference.value, found.verdict) == (0.4, "undecided")
+    assert compared(a, trials([HELD] * 100), margin=0.05).verdict == "no worse than the margin"
+
+
+def test_failed_calls_decide_nothing() -> None:
+    a = mixed(60, [FAILED] * 40, failed_at="baseline")
+    found = compared(a, trials([HELD] * 100))
+    assert (found.verdict, found.deciding[0].n_open) == ("undecided", 40)
+    gate = compared(trials([HELD] * 100), a, margin=0.05)
+    assert (gate.verdict, gate.fails, gate.deciding[0].n_open) == ("undecided", True, 40)
+
+
+@pytest.mark.parametrize("at", ["baseline", "attack"])
+def test_a_model_none_of_whose_calls_came_back_cannot_be_compared(at: str, said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(trials([HELD] * 30), trials([FAILED] * 30, failed_at=at))
+    said(str(error.value), "a call failed in each of the 30 pairs")
+
+
+def test_models_that_know_no_common_item_have_no_loss(said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(trials([HELD] * 9), trials([WRONG] * 9), metric="asr")
+    said(str(error.value), "no common item")
+
+
+def test_seeds_of_one_item_are_one_unit() -> None:
+    """Twenty seeds that agree say no more than one."""
+    a, b = [HELD] * 40, [HELD] * 30 + [1] * 10
+    once = compared(trials(a), trials(b)).deciding[0]
+    often = compared(trials(a, range(20)), trials(b, range(20))).deciding[0]
+    assert often.n_pairs == 20 * once.n_pairs
+    assert often.difference.low == pytest.approx(once.difference.low, abs=0.01)
+
+
+def test_documents_are_one_unit() -> None:
+    a, b = trials([HELD] * 40), trials([HELD] * 30 + [1] * 10)
+    assert compared(a, b).verdict == "worse"
+
+    def grouped(rows: Sequence[Trial]) -> list[Trial]:
+        return [replace(row, cluster=f"d{i // 10}") for i, row in enumerate(rows)]
+
+    assert compared(grouped(a), grouped(b)).verdict == "undecided"
+
+
+def test_a_deterministic_attack_stands_against_every_seed() -> None:
+    found = compared(trials([HELD] * 8, (None,)), trials([1] * 8, (0, 1, 2)))
+    assert found.deciding[0].n_pairs == 24
+
+
+def test_items_are_paired_by_content_and_not_by_name() -> None:
+    a = [trial(i, item=question(i)) for i in range(4)]
+    b = [trial(i, item=replace(question(i), id=f"other {i}")) for i in range(2, 6)]
+    found = compared(a, b)
+    assert found.deciding[0].n_items == 2
+    assert sum("without a counterpart" in note for note in found.notes) == 2
+    twins = [trial(i, item=replace(question(1), id=name)) for i, name in enumerate("ab")]
+    assert compared(twins, twins).deciding[0].n_items == 2
+
+
+def test_an_extended_run_is_compared_on_what_both_hold() -> None:
+    found = compared(trials([HELD] * 9, (0, 1)), trials([HELD] * 12, (0, 1, 2)))
+    assert found.deciding[0].n_pairs == 18
+    assert any(note.startswith("18 trials of B without") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "other", [trials([HELD] * 3, (7,)), [trial(90), trial(91)], trials([Verdict.MEASURED] * 3)]
+)
+def test_what_has_no_pair_is_refused(other: list[Trial], said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(trials([HELD] * 3, attack=other[0].arm.attack), other)
+    said(str(error.value), "A holds 3 items", "B holds")
+
+
+@pytest.mark.parametrize("margin", [0, -0.1, 1, 2.0, float("nan")])
+def test_a_margin_out_of_range_is_refused(margin: float) -> None:
+    with pytest.raises(UsageError, match="margin"):
+        compared(trials([HELD]), trials([HELD]), margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [("acuracy", "did you mean 'accuracy'"), ("f1_after", "f1_after"), ("asr_net", "no control")],
+)
+def test_a_measure_that_nothing_has_is_refused(metric: str, words: str, said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(trials([HELD] * 3), trials([HELD] * 3), metric=metric)
+    said(str(error.value), metric, words)
+
+
+def named(fates: Mapping[str, Sequence[Fate]], **at: Any) -> list[Trial]:
+    """Return trials of several attacks."""
+    rows = []
+    for label, own in fates.items():
+        rows += trials(own, attack=replace(NOISE, label=label), **at)
+    return rows
+
+
+def test_several_arms_are_one_family() -> None:
+    """p = .031 is worse alone, and undecided among four (Holm)."""
+    same: dict[str, Sequence[Fate]] = {name: [HELD] * 45 for name in "abcd"}
+    other = {**same, "a": [1] * 6 + [HELD] * 39}
+    found = compared(named(same), named(other))
+    row = next(row for row in found.deciding if row.a.attack == "a")
+    assert row.p is not None
+    assert row.p_adjusted == pytest.approx(4 * row.p)
+    assert (row.verdict, found.verdict) == ("undecided", "undecided")
+    assert found.sentence == "Undecided in 4 of 4 results."
+    worse = compared(named(same), named({**same, "a": [1] * 20 + [HELD] * 25}))
+    assert (worse.verdict, worse.fails) == ("worse", True)
+    assert worse.sentence == "Worse in 1 of 4 results."
+
+
+def test_a_label_that_stands_alone_matches_any() -> None:
+    a = trials([HELD] * 20, victim="old", attack=replace(NOISE, label="swaps"))
+    b = trials([1] * 20, victim="new", attack=replace(NOISE, label="swap noise"))
+    row = compared(a, b).deciding[0]
+    assert (row.labels("victim"), row.labels("attack")) == ("old → new", "swaps → swap noise")
+    assert row.verdict == "worse"
+
+
+def test_labels_without_a_counterpart_are_refused_and_named(said: Any) -> None:
+    two = [*trials([HELD] * 3, victim="a"), *trials([HELD] * 3, victim="b")]
+    with pytest.raises(UsageError) as error:
+        compared(two, trials([HELD] * 3, victim="c"))
+    said(str(error.value), "model", "'a', 'b'", "'c'")
+
+
+def test_two_models_of_one_run_are_compared_as_two_runs_would_be() -> None:
+    old, new = trials([HELD] * 50, victim="old"), trials([1] * 20 + [HELD] * 30, victim="new")
+    run = planted_run([*old, *new], victims={"old": VICTIM, "new": OTHER})
+    sides = [Side(name=name, run=run, victim=v) for name, v in (("A", "old"), ("B", "new"))]
+    found, apart = compare(sides[0], sides[1]), compared(old, new)
+    assert (found.verdict, found.notes) == ("worse", [])
+    assert [row.difference for row in found.rows] == [row.difference for row in apart.rows]
+    assert found.a.folder.endswith("#old")
+    with pytest.raises(UsageError, match="did you mean 'old'"):
+        compare(replace(sides[0], victim="olld"), sides[1])
+
+
+def test_another_attack_is_refused_unless_attacks_are_compared(said: Any) -> None:
+    """More of it is worse for the model; loss is counted on what is known in both."""
+    stronger = replace(NOISE, params={**NOISE.params, "budget": 9})
+    a = trials([HELD] * 90 + [1] * 10 + [WRONG] * 50)
+    b = trials([HELD] * 60 + [1] * 40 + [WRONG] * 50, attack=stronger)
+    with pytest.raises(UsageError) as error:
+        compared(a, b)
+    said(str(error.value), "budget 8 in A, 9 in B", "--factor attack")
+    found = compared(a, b, factor="attack")
+    (row,) = found.rows
+    assert (row.metric, row.verdict, row.n_pairs) == ("asr", "worse", 100)
+    assert row.difference.value == pytest.approx(0.3)
+    assert row.sentence.startswith("The model is worse under B than under A under noise: of what")
+    assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
+
+
+def test_attacks_that_are_the_same_in_both_are_left_out() -> None:
+    both: dict[str, Sequence[Fate]] = {"a": [HELD] * 9, "b": [HELD] * 9}
+    other = replace(NOISE, label="b", params={**NOISE.params, "budget": 9})
+    rows = [*named({"a": both["a"]}), *trials(both["b"], attack=other)]
+    found = compared(named(both), rows, factor="attack")
+    assert [row.a.attack for row in found.rows] == ["b"]
+    assert any(note.startswith("a: the same in both") for note in found.notes)
+    with pytest.raises(UsageError, match="no attack differs"):
+        compared(named(both), named(both), factor="attack")
+
+
+def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial]:
+    """An attack and its control on the same items."""
+    where = control(of=arm(NOISE))
+    rows = trials(attack)
+    for i, fate in enumerate(harmless):
+        own = {"verdict": fate} if isinstance(fate, Verdict) else {"flipped_at": fate}
+        rows.append(trial(i, where, **own))
+    return rows
+
+
+def test_net_of_the_control_decides_where_it_is_asked_for() -> None:
+    """Both lose 40 of 100 to the attack; of A's, 30 are lost to a harmless edit as well."""
+    a = with_control([1] * 40 + [HELD] * 60, [1] * 30 + [HELD] * 70)
+    b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
+    found = compared(a, b)
+    net = row_of(found, "asr_net")
+    assert (net.decides, net.control, found.verdict) == (False, "no_op", "undecided")
+    assert (net.value_a.value, net.value_b.value) == pytest.approx((0.1, 0.4))
+    assert net.difference.value == pytest.approx(0.3)
+    assert net.verdict == "worse"
+    chosen = compared(a, b, metric="asr_net")
+    assert (chosen.verdict, chosen.metric, chosen.fails) == ("worse", "asr_net", True)
+
+
+def test_equal_builds_are_equivalent_net_of_a_control() -> None:
+    """No pair of nets differs; there is an interval all the same."""
+    rows = with_control([1] * 40 + [HELD] * 160, [1] * 10 + [HELD] * 190)
+    found = compared(rows, rows, metric="asr_net", margin=0.05)
+    row = found.deciding[0]
+    assert (row.verdict, row.p, found.fails) == ("equivalent within the margin", 1, False)
+    assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
+    assert [one.discordance for one in row.power] == [0.15, 0.4]
+
+
+def test_failed_calls_of_a_control_decide_nothing() -> None:
+    """As read B is worse; had A's control held where its calls failed, nothing would differ."""
+    a = with_control([1] * 40 + [HELD] * 60, [FAILED] * 40 + [HELD] * 60)
+    b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
+    net = row_of(compared(a, b), "asr_net")
+    assert net.difference.value == pytest.approx(0.4)
+    assert (net.n_open, net.verdict) == (40, "undecided")
+
+
+def test_power_is_said_at_what_was_seen_or_at_two_guesses() -> None:
+    few = compared(trials([1] * 2 + [HELD] * 198), trials([HELD] * 200)).deciding[0]
+    assert [(one.discordance, one.is_assumed) for one in few.power] == [(0.15, True), (0.4, True)]
+    assert few.power[0].difference == pytest.approx(0.0739, abs=1e-4)
+    assert "if .150 of the pairs differ or .1" in few.sentence
+    many = compared(
+        trials([1] * 15 + [HELD] * 85), trials([HELD] * 15 + [1] * 15 + [HELD] * 70)
+    ).deciding[0]
+    assert [(one.discordance, one.is_assumed) for one in many.power] == [(0.3, False)]
+    none = compared(trials([HELD] * 3), trials([HELD] * 3)).deciding[0]
+    assert "So few find no difference" in none.sentence
+
+
+def test_a_run_that_is_not_complete_decides_nothing() -> None:
+    a, b = trials([HELD] * 100), trials([1] * 60 + [HELD] * 40)
+    for margin in (None, 0.1):
+        found = compare(side("A", a), side("B", b, complete=False), margin=margin)
+        assert (found.verdict, found.fails) == ("undecided", margin is not None)
+        assert found.deciding[0].difference.value == -0.6
+        assert found.sentence.startswith("Undecided, as the run of B is not complete,")
+
+
+def test_clean_answers_alone_are_compared_by_accuracy() -> None:
+    nothing = replace(NOISE, label="none", name="none", params={"name": "none"})
+    a, b = ([*trials([HELD] * n + [WRONG] * (60 - n), attack=nothing)] for n in (50, 20))
+    found = compared(a, b)
+    assert (found.metric, found.verdict, len(found.rows)) == ("accuracy", "worse", 1)
+
+
+def test_json_has_no_minus_zero_and_no_hidden_part() -> None:
+    rows = with_control([HELD] * 9, [HELD] * 9)
+    for factor in ("victim",):
+        text = json.dumps(compared(rows, rows, factor=factor).as_json(), allow_nan=False)
+        assert "-0.0," not in text.replace("]", ",")
+        assert "claims" not in text
+    made = json.loads(text)
+    assert (made["format"], made["rows"][0]["a"]["victim"]) == (3, "model")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "margin", "stops"),
+    [
+        ("worse", None, True),
+        ("worse", 0.1, True),
+        ("worse by less than the margin", 0.1, False),
+        ("undecided", None, False),
+        ("undecided", 0.1, True),
+        ("nothing to compare", 0.1, True),
+        ("better", 0.1, False),
+    ],
+)
+def test_what_makes_the_exit_code_3(verdict: Any, margin: float | None, stops: bool) -> None:
+    assert fails(verdict, margin) is stops
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_p_and_interval_are_those_of_published_tools(seed: int) -> None:
+    """Each item once and 10 or more discordant: p is McNemar's without correction."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(80, 400))
+    right = rng.random((2, n)) < rng.uniform(0.3, 0.8, size=(2, 1))
+    a, b = (trials([HELD if x else 1 for x in own]) for own in right)
+    row = compared(a, b).deciding[0]
+    counts = [
+        [int(np.sum((right[0] == i) & (right[1] == j))) for j in (True, False)]
+        for i in (True, False)
+    ]
+    assert row.p == pytest.approx(mcnemar(counts, exact=False, correction=False).pvalue)
+    assert (row.only_a, row.only_b) == (counts[0][1], counts[1][0])
+    assert row.difference.low is not None
+    assert row.difference.high is not None
+    assert row.p is not None
+    assert (row.p < 0.05) == (not row.difference.low <= 0 <= row.difference.high)

@@ -1,0 +1,126 @@
+"""F1 and correlations of two models on the same documents or pairs, with planted truths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.analyses.compare import Comparison, Side, compare
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Verdict
+from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
+from medstress.core.trials import Answer, Trial
+from medstress.testing.planted import NEAR, arm, planted_run, trial
+
+COPY = replace(NEAR, label="swap", name="swap_noise", budget=1, draws_names=False, whole_copy=True)
+MEASURED = replace(COPY, judged=False)
+
+
+def tagged(n: int, keeps: Callable[[int], bool], attack: Any = COPY) -> list[Trial]:
+    """One entity a sentence, two sentences a document; found clean, and under attack if kept."""
+    where, rows = arm(attack), []
+    for i in range(n):
+        text = TaggedText(id=f"s{i}", tokens=("Take", f"drug{i}"), labels=("O", "B-Drug"))
+        before = Answer("B-Drug", text="O B-Drug")
+        after = before if keeps(i) else Answer("O", text="O O")
+        rows.append(
+            trial(
+                i,
+                where,
+                item=EntityUnit(text=text, entity=text.entities[0]),
+                cluster=f"d{i // 2}",
+                flipped_at=None if keeps(i) else 1,
+                before=before,
+                last=after,
+                edits=(),
+            )
+        )
+    return rows
+
+
+def on(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
+    entry = {"model": "m", "model_hash": "1", "task": {}}
+    sides = [
+        Side(name=name, run=planted_run(rows, victims={"model": {**entry, "model_hash": name}}))
+        for name, rows in (("A", a), ("B", b))
+    ]
+    return compare(sides[0], sides[1], **settings)
+
+
+def test_a_tagger_that_falls_further_is_worse() -> None:
+    found = on(tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 2 > 0))
+    (row,) = found.deciding
+    assert (found.metric, row.verdict, row.n_items) == ("f1_after", "worse", 120)
+    # 2 matches / (found + gold): 108 of 120 found, and 60 of 120.
+    assert row.value_a.value == pytest.approx(216 / 228)
+    assert row.value_b.value == pytest.approx(120 / 180)
+    assert row.difference.high is not None
+    assert row.difference.high < 0
+    assert {row.metric for row in found.rows} == {"f1_after", "f1", "asr"}
+    drop = on(
+        tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 2 > 0), metric="f1_drop"
+    ).deciding[0]
+    assert drop.verdict == "worse"
+    assert drop.difference.value == pytest.approx(216 / 228 - 120 / 180)
+
+
+def test_equal_taggers_are_equivalent_and_undecided() -> None:
+    rows = tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 10 != 5)
+    assert on(*rows).verdict == "undecided"
+    assert on(*rows, margin=0.15).verdict == "equivalent within the margin"
+
+
+def test_few_documents_decide_nothing() -> None:
+    found = on(tagged(58, lambda _: True), tagged(58, lambda i: i > 40))
+    assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)
+    assert "too few documents for an interval: 29 of 30" in found.sentence
+
+
+def test_a_search_has_no_perturbed_copy_so_what_it_takes_decides() -> None:
+    searched = replace(COPY, whole_copy=False)
+    found = on(tagged(80, lambda _: True, searched), tagged(80, lambda i: i > 40, searched))
+    assert (found.metric, found.verdict) == ("asr", "worse")
+    assert {row.metric for row in found.rows} == {"f1", "asr"}
+
+
+def pairs(n: int, noise: float, seed: int) -> list[Trial]:
+    """Pairs whose score the model gives as it is clean, and with noise under attack."""
+    rng, where, rows = np.random.default_rng(seed), arm(MEASURED), []
+    gold = np.linspace(0, 4, n)
+    for i, (score, error) in enumerate(zip(gold, rng.normal(0, noise, n), strict=True)):
+        item = SentencePair(id=f"p{i}", text_a=f"a {i}", text_b=f"b {i}", score=float(score))
+        rows.append(
+            trial(
+                i,
+                where,
+                item=item,
+                verdict=Verdict.MEASURED,
+                before=Answer(None, (float(score),)),
+                last=Answer(None, (float(score + error),)),
+            )
+        )
+    return rows
+
+
+def test_a_scorer_whose_correlation_falls_further_is_worse() -> None:
+    found = on(pairs(60, 0.3, 1), pairs(60, 3.0, 2))
+    assert (found.metric, found.verdict, found.fails) == ("pearson_after", "worse", True)
+    assert found.sentence.startswith("B is worse than A under swap: pearson after is ")
+    other = on(pairs(60, 0.3, 1), pairs(60, 3.0, 2), metric="spearman_after")
+    assert (other.metric, other.verdict) == ("spearman_after", "worse")
+
+
+def test_equal_scorers_and_few_pairs_are_undecided() -> None:
+    assert on(pairs(60, 0.5, 1), pairs(60, 0.5, 2)).verdict == "undecided"
+    few = on(pairs(39, 0.1, 1), pairs(39, 5.0, 2))
+    assert (few.verdict, few.deciding[0].difference.low) == ("undecided", None)
+
+
+def test_a_score_of_another_kind_is_refused(said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        on(pairs(60, 0.5, 1), pairs(60, 0.5, 2), metric="f1_after")
+    said(str(error.value), "f1_after", "pearson_after")

@@ -1,0 +1,144 @@
+"""Means that are no shares, and means for names like these: planted truths and odd inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from medstress.stats.means import difference_of_names, mean
+from medstress.stats.paired import difference
+from medstress.stats.shares import Numbers
+
+N_ITEMS, N_SEEDS, N_RUNS = 200, 3, 300
+ITEMS = np.repeat(np.arange(N_ITEMS), N_SEEDS)[None]
+
+
+def nets(rng: np.random.Generator, rates: tuple[float, float, float], shared: float) -> Numbers:
+    """A's net loss minus B's: flips of A, of B, and of a control of each, in clusters of seeds.
+
+    A seed takes its luck from its item with the probability `shared`.
+    """
+    size = (4, N_ITEMS, N_SEEDS)
+    of_item = np.broadcast_to(rng.random((4, N_ITEMS, 1)), size)
+    luck = np.where(rng.random(size) < shared, of_item, rng.random(size))
+    limits = np.array([rates[0], rates[1], rates[2], rates[2]])[:, None, None]
+    a, b, control_a, control_b = (luck < limits).astype(float)
+    return np.asarray(((a - control_a) - (b - control_b)).ravel())
+
+
+@pytest.mark.parametrize(
+    ("rates", "shared"), [((0.05, 0.05, 0.01), 0.6), ((0.01, 0.01, 0.0), 1.0), ((0.3, 0.2, 0), 1.0)]
+)
+def test_the_interval_covers_planted_nets_and_the_test_keeps_its_size(
+    rates: tuple[float, float, float], shared: float
+) -> None:
+    rng = np.random.default_rng(3)
+    planted, covered, rejected = rates[0] - rates[1], 0, 0
+    for _ in range(N_RUNS):
+        shown = mean(nets(rng, rates, shared), ITEMS, 2.0)
+        low, high = shown.estimate.low, shown.estimate.high
+        assert low is not None
+        assert high is not None
+        assert shown.p is not None
+        covered += low <= planted <= high
+        rejected += shown.p < 0.05
+        assert (shown.p < 0.05) == (not low <= 0 <= high)
+    assert covered >= 0.92 * N_RUNS
+    assert planted or rejected <= 0.07 * N_RUNS
+    assert not planted or rejected > 0.5 * N_RUNS
+
+
+@pytest.mark.parametrize("value_of", [lambda _: 0.0, lambda _: 1.0, lambda i: float(i == 0)])
+@pytest.mark.parametrize("n", [1, 2, 200])
+def test_there_is_an_interval_wherever_there_are_values(
+    value_of: Callable[[int], float], n: int
+) -> None:
+    values = np.array([value_of(i) for i in range(n)])
+    shown = mean(values, np.arange(n)[None] // 2, 2.0)
+    low, high = shown.estimate.low, shown.estimate.high
+    assert low is not None
+    assert high is not None
+    low90, high90 = shown.interval90
+    assert low90 is not None
+    assert high90 is not None
+    assert -2 <= low < high <= 2
+    assert low <= low90 < high90 <= high
+
+
+def test_without_any_difference_it_is_the_rule_for_no_discordant_pair() -> None:
+    """Three seeds of an item count once: N / K = 200."""
+    shown = mean(np.zeros(600), ITEMS, 2.0)
+    end = 1.959964**2 / (200 + 1.959964**2)
+    assert (shown.estimate.low, shown.estimate.high) == pytest.approx((-end, end))
+    end = 1.644854**2 / (200 + 1.644854**2)
+    assert shown.interval90 == pytest.approx((-end, end))
+    assert shown.p == 1
+
+
+@pytest.mark.parametrize("n_names", [20, 50])
+def test_the_interval_covers_what_other_names_would_show(n_names: int) -> None:
+    """Two samplers draw from lists of their own; half of all names are lethal, so nothing differs.
+
+    The item test speaks of the names that were drawn, and so errs far more often than .05.
+    """
+    rng = np.random.default_rng(n_names)
+    missed = missed_by_items = 0
+    items = np.arange(N_ITEMS)
+    for _ in range(100):
+        lethal = rng.random((2, n_names)) < 0.5
+        drawn = rng.integers(0, n_names, size=(2, N_ITEMS))
+        held = ~np.take_along_axis(lethal, drawn, axis=1)
+        names = [frozenset({f"a{a}", f"b{b}"}) for a, b in drawn.T]
+        shown = difference_of_names(held[1].astype(float) - held[0], items, names, n_names)
+        low, high = shown.estimate.low, shown.estimate.high
+        assert low is not None
+        assert high is not None
+        assert shown.p is not None
+        assert (shown.p < 0.05) == (not low <= 0 <= high)
+        missed += shown.p < 0.05
+        missed_by_items += (difference(held[1], held[0], items[None]).p or 1) < 0.05
+    assert missed <= 12  # .05 + 3 standard errors
+    assert missed >= 1  # as wide as it has to be, and not much wider
+    assert missed_by_items >= 12
+
+
+def test_it_is_wider_than_over_items_alone_and_finds_a_large_difference() -> None:
+    names = [frozenset({f"n{i % 10}"}) for i in range(200)]
+    values = np.array([-1.0 if i % 10 < 6 else 0.0 for i in range(200)])
+    shown = difference_of_names(values, np.arange(200), names, 10)
+    assert shown.estimate.value == -0.6
+    assert shown.estimate.high is not None
+    assert shown.estimate.low is not None
+    assert shown.estimate.high < 0
+    items = difference(values == 0, values < 1, np.arange(200)[None]).estimate
+    assert items.low is not None
+    assert items.high is not None
+    assert shown.estimate.high - shown.estimate.low > 1.5 * (items.high - items.low)
+    low90, high90 = shown.interval90
+    assert low90 is not None
+    assert high90 is not None
+    assert shown.estimate.low < low90 < high90 < shown.estimate.high
+
+
+@pytest.mark.parametrize(
+    ("items", "names", "values", "n_names"),
+    [
+        ([0, 1], ["x", "x"], [1, 0], 1),
+        ([0, 1], ["", ""], [1, 0], 0),
+        ([0, 0], ["x", "y"], [1, 0], 2),
+        ([0, 1], ["x", "y"], [0, 0], 2),
+    ],
+)
+def test_without_two_names_items_or_values_there_is_a_reason(
+    items: list[int], names: list[str], values: list[int], n_names: int
+) -> None:
+    shown = difference_of_names(
+        np.array(values, dtype=float),
+        np.array(items),
+        [frozenset({x} - {""}) for x in names],
+        n_names,
+    )
+    assert (shown.estimate.low, shown.p) == (None, None)
+    assert shown.estimate.method
