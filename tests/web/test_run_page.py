@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
     ]
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     experiment = {
-        "experiment": {"name": BAD[1], "seeds": [0]},
+        "experiment": {"name": "hostile", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl"), "label": BAD[0]},
         "entities": {
             "name": BAD[1],
@@ -229,7 +229,7 @@ def test_every_kind_of_picture_fits(browser, tmp_path, monkeypatch, width):
     ]
     file.write_text(page(runs), encoding="utf-8")
     tab = browser.open(file, width=width)
-    assert tab.page.locator(".chart").count() == 2 + 2 * len(KINDS) + 1
+    assert tab.page.locator(".chart").count() == 2 * (1 + len(KINDS) + 1)
     assert tab.page.get_by_text("Not complete: 8 of 20 trials ended.").count() == 1
     assert tab.page.locator(ACTIVE).count() == 0
     assert tab.complaints == []

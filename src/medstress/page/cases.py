@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.as_json import FLAT, Json, as_json
@@ -28,7 +29,7 @@ from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.page.changes import mark_changes
-from medstress.page.page import Browser, names_of
+from medstress.page.page import Browser, names_of, page
 from medstress.page.prompts import Prompts, stored_prompt
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
@@ -222,7 +223,7 @@ class Cases:
 
     def line(self, trial: Trial) -> Line:
         """Return a case as the list shows it."""
-        kind, place = _kind(trial), trial.arm.place
+        place = trial.arm.place
         edits = trial.edits
         validity = trial.pick.validity if trial.pick else Validity()
         return Line(
@@ -235,7 +236,7 @@ class Cases:
             group=place.group,
             item=trial.item.id,
             change=_swaps(trial, edits[:1])[0] if edits else None,
-            key=kind.key(trial.item),
+            key=trial.item.gold,
             before=_read(trial, trial.before),
             after=_read(trial, trial.last),
             score=_score(trial, trial.before.scores if trial.before else None),
@@ -461,6 +462,16 @@ class Cases:
             return None
 
 
+def report(folders: Sequence[Path]) -> str:
+    """Return the page of `medstress report`: of one run folder, or of several side by side.
+
+    Raises:
+        StoreError: a folder holds no run, or a damaged one.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    return page(runs, browser(runs))
+
+
 def browser(runs: Sequence[Run]) -> Browser:
     """Return the cases that a page of some runs holds."""
     held: list[Json] = []
@@ -529,14 +540,15 @@ def _cleaned(value: Json) -> Json:
     return [_cleaned(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _kind(trial: Trial) -> Any:
-    from medstress.kinds import kind_of
-
-    return kind_of(trial.item)
-
-
 def _is_pair(trial: Trial) -> bool:
-    return trial.unit == WHOLE and not _kind(trial).letters(trial.item) and not _is_tagged(trial)
+    return trial.unit == WHOLE and not trial.item.letters and not _is_tagged(trial)
+
+
+def text_of(trial: Trial) -> str:
+    """Return the texts of a trial's item, to search in."""
+    if _is_tagged(trial):
+        return " ".join(trial.item.text.tokens)
+    return "\n".join(trial.item.texts.values())
 
 
 def _is_tagged(trial: Trial) -> bool:
@@ -553,12 +565,12 @@ def _read(trial: Trial, answer: Answer | None) -> str | None:
 def _score(trial: Trial, scores: Sequence[float] | None) -> float | None:
     if scores is None or _is_tagged(trial):
         return None
-    return float(_kind(trial).score(trial.item, [float(score) for score in scores]))
+    return float(trial.item.right_score([float(score) for score in scores]))
 
 
 def _scores(trial: Trial) -> tuple[tuple[str, float | None, float | None], ...]:
     """Return the scores of all possible answers, before and after."""
-    letters = tuple(_kind(trial).letters(trial.item))
+    letters = tuple(trial.item.letters)
     columns = []
     for answer in (trial.before, trial.last):
         scores = answer.scores if answer and answer.scores else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -141,9 +141,13 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
 def names_of(runs: Sequence[Run]) -> list[str]:
     """Return the names of runs; of equal ones with their folders."""
     names = [run.name for run in runs]
-    return [
+    whole = [
         name if names.count(name) == 1 else f"{name} ({run.folder.path})"
         for name, run in zip(names, runs, strict=True)
+    ]
+    return [
+        name if whole.count(name) == 1 else f"{name}, number {i + 1}"
+        for i, name in enumerate(whole)
     ]
 
 
@@ -190,7 +194,7 @@ def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -
         cautions, cost = run.of(CAUTIONS), run.of(PERFORMANCE)
         results = {
             **({CAUTIONS.name: cautions} if cautions else {}),
-            **dict(results_of(run)),
+            **dict(results_of(run, page=True)),
             **({PERFORMANCE.name: cost} if cost else {}),
         }
         for key, result in results.items():
@@ -202,6 +206,7 @@ def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -
             _part(
                 result,
                 name if len(runs) > 1 else "",
+                [*whole].index(name) + 1,
                 colours,
                 whole[name] if key == RESULTS.name else "",
             )
@@ -229,12 +234,15 @@ def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -
 _ENDS = (CAUTIONS.name, PERFORMANCE.name)
 
 
-def _part(result: Shown, run: str, colours: Colours, shown: str) -> Part:
+def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) -> Part:
     """Return what a result shows, but for the chart that the first screen shows whole."""
     charts = [
         draw(chart, colours) for chart in result.charts() if chart.points and chart.name != shown
     ]
     tables = [table for table in result.tables() if table.rows]
+    if run:
+        # Several runs have tables of one name.
+        tables = [replace(table, name=f"{table.name}-{number}") for table in tables]
     is_open = not charts and bool(tables) and len(tables[0].rows) <= OPEN_ROWS
     return Part(
         run=run,

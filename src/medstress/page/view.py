@@ -15,7 +15,7 @@ from medstress.analyses.as_json import Json
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError
 from medstress.core.trials import Trial
-from medstress.page.cases import FILTERS, Cases, Line, as_script, json_of, shared
+from medstress.page.cases import FILTERS, Cases, Line, as_script, json_of, shared, text_of
 from medstress.page.page import Browser, page
 from medstress.serving.local import serve
 from medstress.store.review_store import FILE as REVIEWS
@@ -60,8 +60,6 @@ class Read:
     def texts(self) -> list[str]:
         """Return what is searched of every case: its line, and the texts of its item."""
         if self._texts is None:
-            from medstress.kinds import kind_of
-
             words: Mapping[str, Mapping[str, str]] = shared([self.run], ())["words"]
             names = {**words["attack"], **words["model"]}
             self._texts = [
@@ -70,7 +68,7 @@ class Read:
                         *(str(getattr(line, name)) for name in SEARCHED),
                         *(names.get(key, "") for key in (line.attack, line.model)),
                         *((line.change.replaced, line.change.replacement) if line.change else ()),
-                        *map(str, kind_of(trial.item).shown(trial.item).values()),
+                        text_of(trial),
                     )
                 ).lower()
                 for line, trial in zip(self.lines, self.cases.trials, strict=True)
