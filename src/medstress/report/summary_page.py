@@ -69,7 +69,7 @@ def markdown_page(run: Run) -> str:
         for _, result in results_of(run)
         if result.is_brief and any(table.rows for table in result.tables())
     ]
-    return markdown(f"medstress {run.name}", sentences, tables, list(_about(run)))
+    return markdown(f"medstress {run.name}", sentences, tables, list(about(run)))
 
 
 def markdown(
@@ -160,7 +160,7 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
         yield f"Root: {run.folder.root}"
 
 
-def _about(run: Run) -> Iterator[str]:
+def about(run: Run) -> Iterator[str]:
     """Say of what the numbers are, within which limits, and how to repeat them."""
     manifest = run.manifest
     for label, entry in manifest["victims"].items():
