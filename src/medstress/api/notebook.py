@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 from markupsafe import Markup, escape
 
+from medstress.analyses.run import Run
 from medstress.api.pictures import coloured, pictures_of
 from medstress.api.told import told
 from medstress.report.cases.lines import Line
@@ -60,7 +62,7 @@ def run_html(source: Source, folder: str) -> str:
         Markup("<p><b>{}</b> · <code>{}</code><br>{}</p>").format(
             clean(str(source.experiment["name"])), clean(folder), clean(first.run)
         ),
-        *_said(first, source),
+        *_said(folder),
         *(
             Markup('<div class="picture"><b>{}</b>{}{}</div>').format(
                 clean(title), _key(first), Markup(coloured(svg))
@@ -75,9 +77,10 @@ def run_html(source: Source, folder: str) -> str:
     )
 
 
-def _said(first: FirstScreen, source: Source) -> Iterator[Markup]:
-    yield Markup("<p><b>{}</b></p>").format(clean(first.sentence))
-    yield from map(paragraph, dict.fromkeys([*first.others, *first.caveats, *told(source)]))
+def _said(folder: str) -> Iterator[Markup]:
+    first, *rest = told(Run.open(Path(folder)))
+    yield Markup("<p><b>{}</b></p>").format(clean(first))
+    yield from map(paragraph, rest)
 
 
 def _key(first: FirstScreen) -> Markup:

@@ -288,14 +288,10 @@ class Run:
 
     def __str__(self) -> str:
         """Return the verdict in words, whether criteria are met, and how the run ended."""
+        from medstress.analyses.run import Run as Read
         from medstress.api.told import told
-        from medstress.summary.verdict import sentences_of
 
-        def lines(run: StoredRun) -> list[str]:
-            source = source_of(run)
-            return [*sentences_of(source.keyed), *told(source)]
-
-        return "\n".join((*self._read(lines), f"run: {self.folder}"))
+        return "\n".join((*told(Read.open(self.folder)), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""
