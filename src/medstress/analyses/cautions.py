@@ -110,6 +110,19 @@ def _rows(run: Run) -> Iterator[Remark]:
             yield Remark(rule="group_note", where=("", group), sentence=undefined)
 
 
+def _synonyms(run: Run) -> Iterator[Remark]:
+    """Count the mentions that synonym attacks rename, by the source of the name (METHODS 4.5)."""
+    for row in run.manifest.get("surrogates", ()):
+        yield Remark(
+            rule="synonyms",
+            level="note",
+            where=(row["dataset"], "", "", row["attack"]),
+            sentence=f"{row['attack']} on {row['dataset']}: of {row['n_mentions']:,} mentions "
+            f"{row['n_listed']:,} get a listed name, {row['n_nearest']:,} the nearest one, and "
+            f"{row['n_unchanged']:,} stay ({row['surrogate']}).",
+        )
+
+
 def _duplicates(run: Run) -> Iterator[Remark]:
     """Count the items that repeat an earlier one under another id."""
     copies: dict[str, Counter[object]] = defaultdict(Counter)
@@ -332,6 +345,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _temperatures,
     _stored_attacks,
     _rows,
+    _synonyms,
     _duplicates,
     _left_out,
 )

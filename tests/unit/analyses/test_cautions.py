@@ -38,6 +38,9 @@ def test_a_clean_run_needs_no_caution() -> None:
     assert attacked_run({"careful": fooled}, 40).of(CAUTIONS) is None
 
 
+NOTES = ("control_left_out", "synonyms")
+
+
 @pytest.mark.parametrize(
     ("parts", "rule", "words"),
     [
@@ -74,6 +77,23 @@ def test_a_clean_run_needs_no_caution() -> None:
             "control_left_out",
             "No control same_type beside near: it is that attack.",
         ),
+        (
+            {
+                "surrogates": [
+                    {
+                        "dataset": "bc5cdr",
+                        "attack": "synonym",
+                        "surrogate": "listed names (default)",
+                        "n_mentions": 1_204,
+                        "n_listed": 900,
+                        "n_nearest": 300,
+                        "n_unchanged": 4,
+                    }
+                ]
+            },
+            "synonyms",
+            "of 1,204 mentions 900 get a listed name, 300 the nearest one, and 4 stay",
+        ),
     ],
 )
 def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) -> None:
@@ -81,7 +101,7 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
     shown = remarks(run)
     assert list(shown) == [rule]
     assert words in shown[rule].sentence
-    assert shown[rule].level == ("note" if rule == "control_left_out" else "warning")
+    assert shown[rule].level == ("note" if rule in NOTES else "warning")
 
 
 def test_unreadable_models_are_named_clean_and_under_attack() -> None:
