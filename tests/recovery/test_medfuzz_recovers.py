@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from medstress.api.run import Run, run
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review

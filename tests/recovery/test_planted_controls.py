@@ -245,4 +245,5 @@ def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path: Path) -> No
     assert abs(sum(gained) / len(gained) - 0.7) < 5 * (0.21 / len(gained)) ** 0.5
     lost, gained = both_ways(tmp_path / "a", "always A")
     assert len(lost) + len(gained) == N
-    assert not any(lost) and not any(gained)
+    assert not any(lost)
+    assert not any(gained)
