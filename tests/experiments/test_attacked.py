@@ -136,7 +136,7 @@ def rewrite(path: str, rows: list[dict[str, Any]]) -> None:
 
 
 def pooled(run: Run) -> list[dict[str, Any]]:
-    return run.summary()["pooled"]
+    return run.summary()["results"]
 
 
 def test_a_run_is_written_whole_and_twice_alike(source: Run) -> None:

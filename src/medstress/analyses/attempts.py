@@ -309,6 +309,7 @@ class Attempts(Shown):
 
     rows: Sequence[AttemptsOfArm]
     title = "Attempts"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """Accuracy before and after, what was lost, gates, judges, and the panel beside people."""

@@ -108,6 +108,7 @@ class Passages(Shown):
     has_pair: bool = field(metadata=HIDDEN)
     """Whether one model is asked with passages and without."""
     title = "Passages"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """What passages are worth, what was answered on other evidence, what attacks take."""

@@ -90,6 +90,7 @@ class Probes(Shown):
 
     rows: Sequence[Probe]
     title = "Probes"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """Rates of probes and controls, then rates by variant where variants have names."""

@@ -98,6 +98,7 @@ class Requirements(Shown):
 
     rows: Sequence[Judged]
     title = "Criteria"
+    is_brief = True
 
     @property
     def fails(self) -> bool:

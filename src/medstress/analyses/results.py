@@ -95,6 +95,7 @@ class Results(Shown):
     """Over seeds, controls too."""
     by_seed: Sequence[Row]
     title = "Results"
+    is_brief = True
 
     @property
     def attacks(self) -> list[Row]:

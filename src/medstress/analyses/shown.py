@@ -239,7 +239,7 @@ class Shown:
 
     title: str = ""
     """Heading of its section."""
-    is_brief: bool = True
+    is_brief: bool = False
     """Whether the terminal prints its first table without being asked for all."""
 
     def tables(self) -> Sequence[Table]:

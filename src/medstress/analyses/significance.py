@@ -299,6 +299,7 @@ class Significance(Shown):
     refused: Sequence[str]
     """Why tests with other settings were not made."""
     title = "Tests of successes"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """What every family shows, then every test."""

@@ -52,7 +52,6 @@ class PairedTests(Shown):
 
     rows: Sequence[PairedTest]
     title = "Tests"
-    is_brief = False
 
     def tables(self) -> Sequence[Table]:
         """Every test."""

@@ -148,6 +148,7 @@ class Training(Shown):
     scores: Sequence[KindScores]
     cautions: Sequence[str] = field(metadata=HIDDEN)
     title = "Training"
+    is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """Kinds of models beside others, then every kind alone."""

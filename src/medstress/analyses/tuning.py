@@ -302,6 +302,7 @@ class Tuning(Shown):
     cells: Mapping[tuple[Place, str], Choice] = field(metadata=HIDDEN, default_factory=dict)
     """Place and label of an attack -> the choice that it rests on."""
     title = "Tuning"
+    is_brief = True
 
     def notes(self, cells: Iterable[Cell]) -> list[str]:
         """Return what a table of some attacks has to say of how their n was chosen."""

@@ -51,7 +51,7 @@ def render_side_by_side(runs: Sequence[Beside]) -> str:
                 "name": titles[i],
                 "first": first_screen(Source(run.summary, (), run.manifest)),
                 "against": None if against is None else f"{sides}: {_said(against)}",
-                "table": _table(against, i) if isinstance(against, Comparison) else None,
+                "tables": _tables(against, i) if isinstance(against, Comparison) else (),
             }
         )
     drawn = any(row["first"].picture for row in rows)
@@ -97,6 +97,6 @@ def _said(against: Comparison | str) -> str:
     return " ".join(dict.fromkeys((against.sentence, first.sentence)))
 
 
-def _table(comparison: Comparison, i: int) -> Table:
-    (table,) = comparison.tables()
-    return replace(as_old(table), name=f"comparison-{i}")
+def _tables(comparison: Comparison, i: int) -> list[Table]:
+    tables = map(as_old, comparison.tables())
+    return [replace(table, name=f"{table.name}-{i}") for table in tables]

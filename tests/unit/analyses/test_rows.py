@@ -92,3 +92,11 @@ def test_json_keeps_hits_and_worst_ends() -> None:
     assert made["asr"]["hits"] == 1
     assert made["asr"]["worst"][1] == 1.0
     assert "cell" not in made
+
+
+def test_questions_that_were_never_asked_may_be_lost() -> None:
+    run = planted_run([trial(i) for i in range(19)] + [trial(19, asked=0)])
+    (row,) = results(run).rows
+    assert row.success is not None
+    assert row.success.asr.worst is not None
+    assert row.success.asr.worst[1] > row.success.asr.high  # type: ignore[operator]
