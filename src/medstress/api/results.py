@@ -219,7 +219,9 @@ class Run:
 
     def __str__(self) -> str:
         """Return the verdict in words, and where the run lies."""
-        return "\n".join((*self.verdict.lines, f"run: {self.folder}"))
+        from medstress.api.told import told
+
+        return "\n".join((*told(self.read()), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""
