@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.names import ITEMS, QUESTIONS, Noun, listed
+from medstress.analyses.names import ITEMS, QUESTIONS, Noun
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark, Shown
 from medstress.core.arms import Place
@@ -20,6 +20,7 @@ from medstress.core.attacked import Selection
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
+from medstress.core.words import listed
 from medstress.store.shards import SHARDS, shard_of
 
 ONE_LETTER = 0.9

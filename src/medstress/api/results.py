@@ -37,8 +37,8 @@ class Figures(list["Made | Skipped"]):
 
     def __repr__(self) -> str:
         """Name what was made, and what was not."""
+        from medstress.core.words import plural
         from medstress.figures.outputs import Made
-        from medstress.results.formats import plural
 
         made = [each.name for each in self if isinstance(each, Made)]
         skipped = [each.name for each in self if not isinstance(each, Made)]

@@ -45,11 +45,11 @@ from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
 from medstress.results.load import open_run
+from medstress.running.dry_run_remarks import dry_run_remarks
+from medstress.running.kept import renew_summary
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
-from medstress.summary.kept import renew_summary
-from medstress.summary.remarks import dry_run_remarks
 
 
 def demo_cli(args: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from medstress.cli.display import print_table
 from medstress.core.errors import UsageError
+from medstress.core.words import plural
 from medstress.files.extras import importing
-from medstress.results.formats import plural
 from medstress.results.load import open_run
 from medstress.store.review_store import ReviewStore
 
@@ -30,8 +30,8 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
     from medstress.review.room import disputed_room, make_room
     from medstress.review.routes import routes
     from medstress.review.sample import described
+    from medstress.running.kept import keep_summary
     from medstress.serving.local import refuse_port, serve
-    from medstress.summary.kept import keep_summary
 
     refuse_port(args.port)
     if args.adjudicate and to is not None:
@@ -81,7 +81,7 @@ def _stored(folder: Path) -> Iterator[ReviewStore]:
 
 def _import(folder: Path, path: Path) -> int:
     from medstress.review.offline import import_answers
-    from medstress.summary.kept import keep_summary
+    from medstress.running.kept import keep_summary
 
     with _stored(folder) as store, open_run(folder) as run:
         n, n_new = import_answers(run, store, path)

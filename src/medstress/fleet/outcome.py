@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.results.formats import plural
+from medstress.core.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from xml.etree import ElementTree as ET
 
 from rich.console import Console
 
-from medstress.analyses.names import listed
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Decision, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
+from medstress.core.words import listed
 from medstress.report.formats import clean, number
 from medstress.report.terminal import print_table, say
 from medstress.report.text import escape, markdown_table

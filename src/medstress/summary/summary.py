@@ -23,6 +23,7 @@ from medstress.results.queries import substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.results.shards import bought_twice, lost_calls, shard_lines
+from medstress.running.dry_run_remarks import left_out_lines
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
 from medstress.summary.attacked import attacked_lines
@@ -30,7 +31,6 @@ from medstress.summary.criteria import add_decisions
 from medstress.summary.explanations import about_explanations, describe_explanations
 from medstress.summary.headlines import headlines
 from medstress.summary.passages import NO_GAIN, describe_passages
-from medstress.summary.remarks import left_out_lines
 from medstress.summary.reviews import describe_reviews, review_warnings
 from medstress.summary.sentences import add_scores
 from medstress.summary.stored_tests import add_faithfulness, add_tests

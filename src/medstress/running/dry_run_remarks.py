@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from medstress.core.controls import left_out_sentences
+from medstress.core.words import plural
 from medstress.experiment.plan.attack_checks import score_lines
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import named_backends, watched_lines
-from medstress.metrics.sentences.surrogates import coverage_lines
-from medstress.metrics.slices import told_cuts
-from medstress.results.formats import plural
 from medstress.tasks.multiple_choice import AnswerBy
 
 
@@ -24,7 +22,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from left_out_sentences(prepared.controls.left_out)
-    yield from coverage_lines(list(surrogates_of(prepared)))
+    yield from _sources_of_names(prepared)
     yield from watched_lines(named_backends(prepared))
     yield from decision_lines(prepared)
 
@@ -35,9 +33,28 @@ def decision_lines(prepared: Prepared) -> Iterator[str]:
         yield f"{plural(n, 'criterion', 'criteria')} ([[require]]), fixed with the first query"
     slices = describe_slices(prepared, None, is_asked=False)
     if slices is not None:
-        cuts = told_cuts(slices["cuts"])
+        cuts = _cuts(slices["cuts"])
         thirds = f"; thirds: {cuts}" if cuts else ""
         yield f"slices by {', '.join(slices['by'])}, fixed with the first query{thirds}"
+
+
+def _sources_of_names(prepared: Prepared) -> Iterator[str]:
+    """Yield where the names come from that synonym attacks put in."""
+    for row in surrogates_of(prepared):
+        yield (
+            f"{row['dataset']}, {row['attack']} ({row['surrogate']}): of {row['n_mentions']:,} "
+            f"mentions {row['n_listed']:,} listed, {row['n_nearest']:,} nearest, "
+            f"{row['n_unchanged']:,} unchanged"
+        )
+
+
+def _cuts(cuts: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
+    """Return where each data set's lengths are cut."""
+    return "; ".join(
+        f"{by} of {dataset} after {' and '.join(map(str, ends)) or 'no'} characters"
+        for dataset, lengths in cuts.items()
+        for by, ends in lengths.items()
+    )
 
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
