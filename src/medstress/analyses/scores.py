@@ -123,6 +123,11 @@ class Scoring(ABC):
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Sample:
         """Return the sample of some responses; `clusters` gives the order of clusters."""
 
+    def columns(self, *, has_copy: bool) -> tuple[str, ...]:
+        """Return the names of its scores in a row; without a perturbed copy the clean ones."""
+        endings = ("", "_after", "_drop", "_net_drop") if has_copy else ("",)
+        return tuple(f"{name}{ending}" for name in self.words for ending in endings)
+
     def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
         """Return the scoring of each type of entity; empty where there are no types."""
         return {}
@@ -214,15 +219,20 @@ class Responses(NamedTuple):
 
 def scoring_of(item: Any) -> Scoring | None:
     """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    if isinstance(item, EntityUnit):
+    return scoring_of_class(type(item))
+
+
+def scoring_of_class(class_: type) -> Scoring | None:
+    """Return how the items of a class are scored."""
+    if issubclass(class_, EntityUnit):
         from medstress.analyses.entities import ENTITIES
 
         return ENTITIES
-    if isinstance(item, SentencePair):
+    if issubclass(class_, SentencePair):
         from medstress.analyses.correlations import CORRELATIONS
 
         return CORRELATIONS
-    if type(item).__name__ == "LabelledPair":
+    if class_.__name__ == "LabelledPair":
         from medstress.analyses.labels import LABELS
 
         return LABELS

@@ -228,10 +228,12 @@ class Run:
 
     def tuning(self) -> dict[str, Any] | None:
         """Return how n was chosen (docs: tuning); None if the run tuned nothing."""
-        from medstress.results.rows import trial_rows
-        from medstress.tuning.numbers import describe_tuning
+        from medstress.analyses.as_json import as_json
+        from medstress.analyses.run import Run as Read
+        from medstress.analyses.tuning import TUNING
 
-        return self._read(lambda run: describe_tuning(run, trial_rows(run)))
+        tuning: dict[str, Any] | None = as_json(Read.open(self.folder).of(TUNING))
+        return tuning
 
     @checked
     def report(self, to: str | Path | None = None) -> str:

@@ -8,6 +8,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
 from medstress.results.load import StoredRun
@@ -15,7 +16,6 @@ from medstress.running.baselines import describe_baseline
 from medstress.running.criteria import KEY
 from medstress.store.chain import Break
 from medstress.store.run_store import SUMMARY
-from medstress.summary.criteria import NO_BASELINE
 from medstress.version import __version__
 
 _RELATIVE = 1e-9

@@ -45,10 +45,10 @@ from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
+from medstress.running.kept_summary import renew_summary
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
-from medstress.summary.kept import renew_summary
 from medstress.summary.remarks import dry_run_remarks
 
 
@@ -195,8 +195,8 @@ def summary_cli(args: argparse.Namespace) -> int:
         if not args.wide:
             print(f"all columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
-    with suppress(StoreError), Run(args.folder).opened() as stored:  # it may be read-only
-        renew_summary(stored)
+    with suppress(StoreError):  # it may be read-only
+        renew_summary(read)
     return code
 
 

@@ -192,3 +192,12 @@ def comparison_key(text: str) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
     return _NO_WORD.sub(" ", seen).strip()
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "item"), plural(1200, "item"), plural(0, "query", "queries")
+    ('1 item', '1,200 items', '0 queries')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
