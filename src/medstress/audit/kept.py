@@ -93,8 +93,8 @@ def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple
             yield n, (name, absent[name])
             continue
         # It was not there as the run ended, and is there again.
-        is_missed = other.get("met") is False and other != one
-        if name is not None and is_missed and str(other.get("reason")).startswith(NO_BASELINE):
+        is_open = other.get("met") is None and other != one
+        if name is not None and is_open and str(other.get("reason")).startswith(NO_BASELINE):
             yield n, (name, "which was not there as the run ended")
 
 

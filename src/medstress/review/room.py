@@ -187,8 +187,8 @@ def disputed_room(run: Run, store: ReviewStore) -> Room:
     cases = _shown(run, [record for record, _ in found], classes)
     if not cases:
         raise UsageError(
-            f"{run.folder.path}: raters disagree on no case, or every disagreement is decided; there is "
-            "nothing to adjudicate"
+            f"{run.folder.path}: raters disagree on no case, or every disagreement is decided; "
+            "there is nothing to adjudicate"
         )
     records = [record for record, _ in found if record["id"] in cases]
     body = {"mode": ADJUDICATE, "seed": 0, "cases": records, "planted": {}}
