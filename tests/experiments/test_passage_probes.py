@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.results.load import open_run
 from medstress.results.review_rows import with_review
 from medstress.results.reviewed import Settled
 from medstress.review.room import make_room
@@ -311,6 +311,6 @@ def test_raters_see_the_passage_only_where_the_victim_did(
     folder: Path, prompt: str, is_shown: bool
 ) -> None:
     found = run({"hashing": prompt}, {"name": "swap_noise"})
-    with open_run(found.folder) as opened, ReviewStore(found.folder) as store:
-        room = make_room(opened, store, sample=5)
+    with ReviewStore(found.folder) as store:
+        room = make_room(analyses.Run.open(found.folder), store, sample=5)
     assert {case.texts[0][0] == "Text" for case in room.cases.values()} == {is_shown}

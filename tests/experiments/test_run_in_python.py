@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pandas
 import polars
 import pytest
+from medstress.api.pictures import palette
+from medstress.results.export import TABLES
 
 import medstress as ms
 from medstress.api import progress
 from medstress.api.frames import result_frame
-from medstress.api.pictures import palette
 from medstress.engine.progress import Progress
-from medstress.results.export import TABLES
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses import run as analyses
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.results.load import open_run
 from medstress.review.room import make_room
 from medstress.review.verdicts import reviews_from
 from medstress.store.review_store import ReviewStore
@@ -84,8 +84,8 @@ def judge(found: Run, words: dict[str, str], reviewer: str = "AB") -> None:
 
 def judge_sample(found: Run, n: int, *, blank: str = "", refuted: int = 0) -> list[str]:
     """Draw n successes and judge all but one, the first ones as invalid; return their codes."""
-    with ReviewStore(found.folder) as store, open_run(found.folder) as opened:
-        room = make_room(opened, store, sample=n, seed=7, controls=0)
+    with ReviewStore(found.folder) as store:
+        room = make_room(analyses.Run.open(found.folder), store, sample=n, seed=7, controls=0)
         for at, name in enumerate(sorted(room.cases)):
             answers = {"key_right": "no" if at < refuted else "yes"}
             given = {"case": name, "answers": answers, "note": ""}
@@ -155,7 +155,8 @@ def test_a_drawn_sample_gives_an_estimate(found: Run) -> None:
 
 def test_what_a_rater_left_blank_stays_in_a_random_sample(found: Run) -> None:
     unknown = {row.trial_id for row in by_item(found).values() if row.valid is None}
-    with ReviewStore(found.folder) as store, open_run(found.folder) as opened:
+    with ReviewStore(found.folder) as store:
+        opened = analyses.Run.open(found.folder)
         records = make_room(opened, store, sample=10, seed=7, controls=0).records
     blank = next(name for name, one in records.items() if unknown & {*one["trials"]})
     judge_sample(found, 10, blank=blank)

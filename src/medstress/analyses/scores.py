@@ -122,6 +122,11 @@ class Scoring(ABC):
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Sample:
         """Return the sample of some responses; `clusters` gives the order of clusters."""
 
+    def columns(self, *, has_copy: bool) -> tuple[str, ...]:
+        """Return the names of its scores in a row; without a perturbed copy the clean ones."""
+        endings = ("", "_after", "_drop", "_net_drop") if has_copy else ("",)
+        return tuple(f"{name}{ending}" for name in self.words for ending in endings)
+
     def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
         """Return the scoring of each type of entity; empty where there are no types."""
         return {}

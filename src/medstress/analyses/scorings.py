@@ -11,15 +11,20 @@ from medstress.core.sentences import EntityUnit, SentencePair
 
 def scoring_of(item: Any) -> Scoring | None:
     """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    if isinstance(item, EntityUnit):
+    return scoring_of_class(type(item))
+
+
+def scoring_of_class(kind: type) -> Scoring | None:
+    """Return how the items of a class are scored."""
+    if issubclass(kind, EntityUnit):
         from medstress.analyses.entities import ENTITIES
 
         return ENTITIES
-    if isinstance(item, SentencePair):
+    if issubclass(kind, SentencePair):
         from medstress.analyses.correlations import CORRELATIONS
 
         return CORRELATIONS
-    if type(item).__name__ == "LabelledPair":
+    if kind.__name__ == "LabelledPair":
         from medstress.analyses.labels import LABELS
 
         return LABELS

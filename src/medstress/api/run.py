@@ -17,7 +17,7 @@ from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
-from medstress.running.kept import keep_summary
+from medstress.running.kept_summary import keep_summary
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 

@@ -8,6 +8,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
 from medstress.results.load import StoredRun
@@ -15,7 +16,6 @@ from medstress.running.baselines import describe_baseline
 from medstress.running.criteria import KEY
 from medstress.store.chain import Break
 from medstress.store.run_store import SUMMARY
-from medstress.summary.criteria import NO_BASELINE
 from medstress.version import __version__
 
 _RELATIVE = 1e-9
@@ -93,8 +93,8 @@ def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple
             yield n, (name, absent[name])
             continue
         # It was not there as the run ended, and is there again.
-        is_missed = other.get("met") is False and other != one
-        if name is not None and is_missed and str(other.get("reason")).startswith(NO_BASELINE):
+        is_open = other.get("met") is None and other != one
+        if name is not None and is_open and str(other.get("reason")).startswith(NO_BASELINE):
             yield n, (name, "which was not there as the run ended")
 
 

@@ -44,9 +44,8 @@ from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
-from medstress.results.load import open_run
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept import renew_summary
+from medstress.running.kept_summary import renew_summary
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
@@ -194,8 +193,8 @@ def summary_cli(args: argparse.Namespace) -> int:
         if not args.wide:
             print(f"all columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
-    with suppress(StoreError), open_run(Path(args.folder)) as stored:  # it may be read-only
-        renew_summary(stored)
+    with suppress(StoreError):  # it may be read-only
+        renew_summary(read)
     return code
 
 

@@ -82,7 +82,7 @@ def explain_cli(args: argparse.Namespace) -> int:
     from medstress.explain.explanation import Settings
     from medstress.explain.plan import Selection
     from medstress.explain.run import run_explanations
-    from medstress.running.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
 
     given = {"evaluations": args.max_calls, "mask": args.mask}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})

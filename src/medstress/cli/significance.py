@@ -17,7 +17,7 @@ def test_cli(args: argparse.Namespace) -> int:
     from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.report.terminal import print_table
-    from medstress.running.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
     from medstress.running.test import run_tests
     from medstress.significance.run import Selection
 

@@ -55,6 +55,15 @@ def lost_counts(outcome: Outcome) -> dict[str, int]:
     }
 
 
+def lost_line(outcome: Outcome) -> str:
+    """Return what was paid again because workers were lost."""
+    return (
+        f"{plural(outcome.n_deaths, 'lease')} ended with the worker: {outcome.n_lost:,} to "
+        f"{plural(outcome.n_lost_at_most, 'call')} were paid again, and are in no other count of "
+        "calls, tokens or dollars"
+    )
+
+
 def model_line(n_models: int, workers: str, _: int) -> str:
     """Return how models are shared out, and what the loss of a worker costs."""
     return (

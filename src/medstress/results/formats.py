@@ -9,6 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from medstress.core.text import plural as
+from medstress.core.words import plural
+
 NONE = "–"
 """Written for a missing value."""
 
@@ -112,15 +115,6 @@ def interval(estimate: Mapping[str, Any]) -> str:
     """
     low, high = estimate.get("low"), estimate.get("high")
     return NONE if low is None or high is None else f"[{decimal(low)}, {decimal(high)}]"
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun.
-
-    >>> plural(1, "item"), plural(1200, "item"), plural(0, "query", "queries")
-    ('1 item', '1,200 items', '0 queries')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 from medstress.analyses.run import Run
 from medstress.analyses.summary import summary
 from medstress.files.writing import access_of, write_text
-from medstress.results.load import StoredRun, open_run
-from medstress.results.root import all_roots, root_of
 from medstress.store.database import translated
+from medstress.store.review_store import reviews_digests, with_reviews
 from medstress.store.run_store import FILE, SUMMARY
 
 
-def renew_summary(run: StoredRun) -> None:
+def renew_summary(run: Run) -> None:
     """Write the summary of a run anew if reviews came after the one that is kept.
 
     A room that is open, or was killed, adds reviews without it. One that is missing or cannot be
@@ -23,11 +22,18 @@ def renew_summary(run: StoredRun) -> None:
     Raises:
         StoreError: it cannot be written.
     """
+    folder = run.folder.path
     try:
-        kept = json.loads((run.folder / SUMMARY).read_text("utf-8"))["root"]
+        kept = json.loads((folder / SUMMARY).read_text("utf-8"))["root"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return
-    if kept != root_of(run) and kept in all_roots(run):
+    roots = run.folder.read(lambda reader: [reader.root(), *(one.root for one in reader.roots())])
+    reviews = reviews_digests(folder)
+    if roots[0] is None:
+        return
+    now = with_reviews(roots[0], reviews[-1] if reviews else None)
+    earlier = {with_reviews(root, one) for root in roots[1:] if root for one in (None, *reviews)}
+    if kept != now and kept in earlier:
         _keep(run)
 
 
@@ -37,13 +43,13 @@ def keep_summary(folder: Path) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    with open_run(folder) as run:
+    run = Run.open(folder)
+    if run.folder.read(lambda reader: reader.root()) is not None:
         _keep(run)
 
 
-def _keep(run: StoredRun) -> None:
-    if run.root() is None:
-        return
-    text = json.dumps(summary(Run.open(run.folder)), indent=1, allow_nan=False)
-    with translated(run.folder):
-        write_text(run.folder / SUMMARY, f"{text}\n", access_of(run.folder / FILE))
+def _keep(run: Run) -> None:
+    folder = run.folder.path
+    text = json.dumps(summary(run), indent=1, allow_nan=False)
+    with translated(folder):
+        write_text(folder / SUMMARY, f"{text}\n", access_of(folder / FILE))
