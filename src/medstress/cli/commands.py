@@ -61,7 +61,7 @@ def demo_cli(args: argparse.Namespace) -> int:
     with finished.opened() as stored:
         page = write_report(stored, None)
     code = show(Read.open(finished.folder))
-    print(f"all numbers: medstress summary {finished.folder} --wide")
+    print(f"All tables and columns: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
     return code
 
@@ -193,7 +193,7 @@ def summary_cli(args: argparse.Namespace) -> int:
     else:
         code = show(read, wide=args.wide)
         if not args.wide:
-            print(f"all columns: medstress summary {args.folder} --wide")
+            print(f"All tables and columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
     with suppress(StoreError), Run(args.folder).opened() as stored:  # it may be read-only
         renew_summary(stored)
