@@ -224,6 +224,7 @@ KNOWS: Sequence[Field[Row]] = (
             heading="Accuracy after",
             form="share",
             tip="where every lost answer counts as wrong",
+            wide=True,
         ),
         read=lambda row: row.knows.accuracy_after if row.knows else None,
     ),
@@ -284,7 +285,7 @@ def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     def column(name: str) -> Field[Row]:
         return Field(
             column=Column(
-                heading=f"Control ({label(name).words})",
+                heading=f"Harmless edits ({label(name).words})",
                 form="share",
                 tip="lost under harmless edits, of the same questions",
                 key=f"control_{name}",

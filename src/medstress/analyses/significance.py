@@ -312,11 +312,6 @@ class Significance(Shown):
             "many successes must sit at the smallest p for one discovery. Guesses: successes on "
             "questions that the model hardly knew.",
             *cautions,
-            *(
-                f"{family.null}: {family.shortfall}."
-                for family in self.families
-                if family.shortfall
-            ),
         )
         tests = [(row, one) for row in self.rows for one in row.items]
         meant = (
@@ -466,7 +461,7 @@ _FAMILIES = (
     column("Successes", "n_successes", "count"),
     column("Adjusted over", _members, "count", key="n_family"),
     column("By", lambda family: family.adjust.words),
-    column("p up to .05", "n_significant", "count"),
+    column("p up to .05", "n_significant", "count", wide=True),
     column("Discoveries", "n_discoveries", "count"),
     column("Guesses", "n_guesses", "count", wide=True),
     column("Not testable", "n_not_testable", "count", wide=True),

@@ -59,7 +59,7 @@ def demo_cli(args: argparse.Namespace) -> int:
         finished = run(DEMO, args.out, watcher=watcher)
     page = write_report([finished.folder], None)
     code = show(Read.open(finished.folder))
-    print(f"all numbers: medstress summary {finished.folder} --wide")
+    print(f"All tables and columns: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
     return code
 
@@ -191,7 +191,7 @@ def summary_cli(args: argparse.Namespace) -> int:
     else:
         code = show(read, wide=args.wide)
         if not args.wide:
-            print(f"all columns: medstress summary {args.folder} --wide")
+            print(f"All tables and columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
     with suppress(StoreError):  # it may be read-only
         renew_summary(read)

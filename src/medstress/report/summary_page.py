@@ -10,7 +10,7 @@ from rich.console import Console
 
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Decision, Table
+from medstress.analyses.shown import Decision, Remark, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.core.words import listed
@@ -20,6 +20,8 @@ from medstress.report.text import escape, markdown_table
 
 MOST_WARNINGS = 12
 """Warnings that are printed unless all are wanted."""
+MOST_ALIKE = 3
+"""Of one rule; of more the first is printed."""
 LIMITS = (
     "This speaks of the attacks, items and budgets listed here and of no others: another attack "
     "may take more."
@@ -46,13 +48,12 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         for table in tables if wide else tables[: int(result.is_brief)]:
             console.print()
             print_table(console, table, wide=wide)
-    warnings = _sentences(run)
-    shown = warnings if wide else warnings[:MOST_WARNINGS]
+    shown, left = (_sentences(run), 0) if wide else _briefly(warnings_of(run))
     if shown:
         console.print()
     for sentence in shown:
         say(console, f"! {sentence}", "yellow")
-    if left := len(warnings) - len(shown):
+    if left:
         say(console, f"! {left:,} more: summary --wide has all.", "yellow")
     console.print()
     for line in _end(run, verdict):
@@ -140,6 +141,20 @@ def _verdict(run: Run) -> Verdict:
 def _sentences(run: Run) -> list[str]:
     """Return the warnings; the same sentence on several rows is read once."""
     return list(dict.fromkeys(remark.sentence for remark in warnings_of(run)))
+
+
+def _briefly(remarks: Sequence[Remark]) -> tuple[list[str], int]:
+    """Return the warnings of a first screen, those of a rule together, and how many are left."""
+    by_rule: dict[str, dict[str, None]] = {}
+    for remark in remarks:
+        by_rule.setdefault(remark.rule, {})[remark.sentence] = None
+    lines = []
+    for first, *rest in by_rule.values():
+        if len(rest) < MOST_ALIKE:
+            lines += [first, *rest]
+        else:
+            lines.append(f"{first} And {len(rest):,} more like this: summary --wide has them.")
+    return lines[:MOST_WARNINGS], len(lines[MOST_WARNINGS:])
 
 
 def _others(verdict: Verdict) -> list[OfModel]:
