@@ -9,9 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.core.text import plural as
-from medstress.core.words import plural
-
 NONE = "–"
 """Written for a missing value."""
 
