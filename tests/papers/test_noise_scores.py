@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.papers import noise_scores
 from medstress.papers.arms import arms_of
-from medstress.results.load import StoredRun
+from medstress.store.load import StoredRun
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from medstress.core.errors import StoreError
-from medstress.results.load import open_run
+from medstress.store.load import open_run
 from medstress.results.root import all_roots, root_of
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.review_store import ReviewStore

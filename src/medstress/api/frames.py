@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.files.extras import importing
-from medstress.metrics.old_stats.estimates import is_estimate
-from medstress.results.csv import flatten
 
 if TYPE_CHECKING:
     import polars
@@ -89,8 +88,32 @@ def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose tables of estimates and numbers, such as `queries`, are columns each."""
     opened: dict[str, Any] = {}
     for key, value in row.items():
-        if isinstance(value, Mapping) and not is_estimate(value):
+        if isinstance(value, Mapping) and "value" not in value:
             opened |= {f"{key}_{name}": each for name, each in value.items()}
         else:
             opened[key] = value
     return opened
+
+
+def flatten(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Flatten rows of JSON values for CSV: estimates become columns, lists become JSON.
+
+    >>> flatten([{"a": {"value": 0.5, "n": 2}}, {"b": [1]}])
+    [{'a': 0.5, 'a_n': 2, 'b': None}, {'a': None, 'a_n': None, 'b': '[1]'}]
+    """
+    lines: list[dict[str, Any]] = []
+    for row in rows:
+        line: dict[str, Any] = {}
+        for key, value in row.items():
+            if isinstance(value, Mapping) and "value" in value:
+                line |= {
+                    key if part == "value" else f"{key}_{part}": each
+                    for part, each in value.items()
+                }
+            elif isinstance(value, Mapping | list | tuple):
+                line[key] = json.dumps(value, ensure_ascii=False)
+            else:
+                line[key] = value
+        lines.append(line)
+    names = dict.fromkeys(name for line in lines for name in line)
+    return [{name: line.get(name) for name in names} for line in lines]

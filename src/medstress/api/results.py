@@ -201,7 +201,7 @@ class Run:
             UsageError: an unknown format or paper, or the folder cannot be written.
         """
         from medstress.papers.write import write_figures
-        from medstress.results.load import open_run
+        from medstress.store.load import open_run
 
         with open_run(self.folder) as run:
             return Figures(write_figures(run, Path(out), formats, paper))

@@ -25,7 +25,7 @@ from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
-from medstress.results.load import StoredRun, open_run
+from medstress.store.load import StoredRun, open_run
 from medstress.store.chain import Break
 from medstress.store.missing import no_run
 from medstress.store.probes import Probes

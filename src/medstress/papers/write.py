@@ -15,7 +15,7 @@ from medstress.files.extras import importing
 from medstress.files.writing import make_folder, write_bytes
 from medstress.papers.layout import make_layout
 from medstress.papers.layouts import layout_named
-from medstress.results.load import StoredRun
+from medstress.store.load import StoredRun
 from medstress.results.root import chain_sentences
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run

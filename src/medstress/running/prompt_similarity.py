@@ -11,7 +11,7 @@ import numpy as np
 from medstress.analyses.run import Run
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
-from medstress.results.stored_prompts import Prompts
+from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 

@@ -34,7 +34,7 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import refuse_link, write_text
-from medstress.results.load import stored_manifest
+from medstress.store.load import stored_manifest
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import run_folder, run_prepared
