@@ -27,7 +27,7 @@ from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
-from medstress.store.trials import Folder
+from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -74,6 +74,15 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What the perturbed queries of attacks put in."""
+
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
 
 
 class Run:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
 
 R = TypeVar("R")
 Outcome: TypeAlias = Literal["ok", "failed", "error"]
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,11 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Generic[R]):
+class Field(Generic[R_contra]):
     """A column, and how it is read from a row of results."""
 
     column: Column
-    read: Callable[[R], Value | Entry]
+    read: Callable[[R_contra], Value | Entry]
 
 
 def table(
@@ -118,6 +119,31 @@ def table(
     )
 
 
+class Placed(Protocol):
+    """What names a place, such as a row of results."""
+
+    @property
+    def dataset(self) -> str:
+        """Label of the data set."""
+
+    @property
+    def group(self) -> str:
+        """Label of the entity group."""
+
+    @property
+    def victim(self) -> str:
+        """Label of the model."""
+
+
+def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
+    """Return the columns that name the place of a row: model, data set, group."""
+    return [
+        Field(column=Column(heading="Model"), read=lambda row: label(of(row).victim)),
+        Field(column=Column(heading="Data", wide=True), read=lambda row: label(of(row).dataset)),
+        Field(column=Column(heading="Group", wide=True), read=lambda row: label(of(row).group)),
+    ]
+
+
 def as_entry(value: Value | Entry) -> Entry:
     """Return a value as an entry of a table."""
     return value if isinstance(value, Entry) else Entry(value=value)
@@ -143,7 +169,8 @@ class Chart:
     name: str
     title: str
     kind: Literal["bars", "lines", "dots", "heat", "words"]
-    """`words` colours texts by a value: x is the place, series the word."""
+    """`heat`: x is the column and the series the row. `words` colours texts by a value: x is the
+    place, series the word."""
     x: str
     """Title of the axis."""
     y: str

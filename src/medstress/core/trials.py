@@ -136,6 +136,8 @@ class Trial:
     """Letter of the option that the passage supports after the edit."""
     excluded: Mapping[str, int] | None = None
     """How many names are never drawn, by reason."""
+    distances: tuple[float, ...] = ()
+    """For attacks that ask every name: distance at the ends of classes of names, nearest first."""
     records: tuple[Mapping[str, Any], ...] = ()
     """What happened in each attempt, in order."""
     note: str | None = None

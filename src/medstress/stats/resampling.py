@@ -6,6 +6,7 @@ summary is a pure function of its run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.estimate import WILSON, Estimate, unknown, wilson_ends
 from medstress.stats.shares import Numbers, tally
 
 RESAMPLES = 2_000
@@ -166,3 +167,69 @@ def mean_over(values: Numbers, units: NDArray[np.int64], what: str) -> Estimate:
     """
     counts, sums = tally(units, values)
     return ratio(sums, counts, what)
+
+
+def resampled_mean(values: Numbers, units: NDArray[np.int64]) -> Numbers:
+    """Return the mean over items in every resample of whole units.
+
+    Args:
+        values: one an item, shape (m,) or (m, k).
+        units: the unit of each item (its document), from 0 without gaps, shape (m,).
+
+    Returns:
+        Shape (RESAMPLES,) or (RESAMPLES, k).
+    """
+    sums = np.zeros((int(units.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(sums, units, values)
+    return resampled_ratio(sums, np.bincount(units).astype(np.float64))
+
+
+def in_words(units: NDArray[np.int64]) -> str:
+    """Say which units are drawn.
+
+    >>> in_words(np.array([0, 1, 2])), in_words(np.array([0, 0, 1]))
+    ('3 items', '2 documents')
+    """
+    n = int(units.max(initial=-1)) + 1
+    return f"{n} items" if n == len(units) else f"{n} documents"
+
+
+def item_mean(
+    values: Numbers, lowest: float = 0.0, units: NDArray[np.int64] | None = None
+) -> Estimate:
+    """Estimate a mean over items of scores in [lowest, 1], by a bootstrap of whole units.
+
+    Where all drawn units look alike the bootstrap has no width. Then, with L the lower Wilson end
+    for n of n units, at least a share L of all units looks like these, and the others are unknown.
+
+    Args:
+        values: one an item, shape (m,).
+        lowest: the lowest score there can be.
+        units: the unit of each item (its document), from 0 without gaps, shape (m,); None: each
+            item is its own.
+
+    >>> item_mean(np.ones(4)).method
+    'Wilson 95 % over 4 items that look alike (their bootstrap interval has no width)'
+    """
+    m = len(values)
+    if not m:
+        return unknown("no item is eligible")
+    own = np.arange(m) if units is None else units
+    what, n, value = in_words(own), int(own.max()) + 1, float(np.mean(values))
+    if n < m:
+        means = resampled_mean(values, own)
+    else:
+        # Rounded, so that equal items stay equal where sums were taken in another order.
+        kinds, drawn = draw_kinds(Counter(np.round(values, 12).tolist()))
+        means = np.asarray(drawn @ np.array(kinds) / m)
+    method = f"bootstrap over {what}, {RESAMPLES} resamples, percentile 95 %"
+    if np.ptp(means) > ROUNDING:
+        return bootstrapped(value, means, m, method)
+    alike = wilson_ends(n, n)[0]
+    return Estimate(
+        value=value,
+        n=m,
+        low=alike * value + (1 - alike) * lowest,
+        high=alike * value + (1 - alike),
+        method=f"{WILSON} over {what} that look alike (their bootstrap interval has no width)",
+    )

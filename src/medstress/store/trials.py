@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.clusters import clusters_by_dataset
@@ -22,6 +25,7 @@ from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.kinds import kind_of
+from medstress.store.codec import decode_answer
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader, StoredTrial
@@ -32,7 +36,65 @@ from medstress.store.spending import Spending
 
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
+Span: TypeAlias = tuple[str, int, int]
+"""Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Substitutions:
+    """What perturbed queries put in: a line for each edit, in the order of trials and queries.
+
+    Of attacks that draw names every query of an eligible trial is here, of other attacks the first;
+    controls are not, nor queries that delete text, as probes do. Numbers stand for texts, because
+    millions of queries put in the same few thousand names.
+    """
+
+    trial: NDArray[np.int64]
+    """Number of the trial, shape (n,), as all arrays."""
+    query: NDArray[np.int64]
+    span: NDArray[np.int64]
+    """Place in `spans`."""
+    name: NDArray[np.int64]
+    """Place in `names`."""
+    spans: Sequence[Span]
+    names: Sequence[str]
+    """As they were put in, case included."""
+
+    @classmethod
+    def of(
+        cls, trials: Iterable[Trial], queries: Iterable[tuple[int, int, str | bytes]]
+    ) -> Substitutions:
+        """Collect (number of the trial, query, its edits as JSON), in order."""
+        wanted = {
+            t.number: t.arm.attack.draws_names
+            for t in trials
+            if t.is_eligible and not t.arm.is_control
+        }
+        spans: dict[Span, int] = {}
+        names: dict[str, int] = {}
+        lines: list[array[int]] = [array("q") for _ in range(4)]
+        last = -1
+        for number, query, text in queries:
+            every = wanted.get(number)
+            if every is None or not (every or number != last):
+                continue
+            edits = orjson.loads(text)
+            if not edits or not all(edit[3] for edit in edits):
+                continue
+            last = number
+            for field, start, end, name in edits:
+                line = (
+                    number,
+                    query,
+                    spans.setdefault((field, start, end), len(spans)),
+                    names.setdefault(name, len(names)),
+                )
+                for column, value in zip(lines, line, strict=True):
+                    column.append(value)
+        columns = [np.frombuffer(column, dtype=np.int64) for column in lines]
+        keys = ("trial", "query", "span", "name")
+        return cls(**dict(zip(keys, columns, strict=True)), spans=[*spans], names=[*names])
 
 
 class Folder:
@@ -92,6 +154,30 @@ class Folder:
             return queries
 
         return self.read(collect)
+
+    def answers(
+        self, numbers: Sequence[int]
+    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
+        """Return number of a trial -> (edits, answers) of its perturbed queries, in order.
+
+        Answers are those of the back end, one a call; a task says what they mean.
+        """
+
+        def collect(reader: RunReader) -> dict[int, list[tuple[tuple[Edit, ...], list[Any]]]]:
+            queries: dict[int, dict[int, tuple[tuple[Edit, ...], list[Any]]]] = defaultdict(dict)
+            for number, query, edits, body, tokens in reader.answered_queries(list(numbers)):
+                if query not in queries[number]:
+                    queries[number][query] = edits_of(orjson.loads(edits or "[]")), []
+                queries[number][query][1].append(decode_answer(body, *tokens))
+            return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
+
+        return self.read(collect)
+
+    @cached_property
+    def substitutions(self) -> Substitutions:
+        """What the perturbed queries of attacks put in."""
+
+        return self.read(lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
 
     @cached_property
     def names(self) -> Mapping[int, frozenset[str]]:
@@ -192,6 +278,7 @@ def _trial(
         answers=tuple(result.get("answers", ())),
         supported=result.get("supported"),
         excluded=result.get("n_excluded"),
+        distances=tuple(result.get("distances", ())),
         records=tuple(result.get("records", ())),
         note=result.get("note"),
     )

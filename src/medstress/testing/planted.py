@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
+import orjson
+
 from medstress.analyses.run import Run
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.hashing import digest
@@ -22,6 +24,7 @@ from medstress.core.text import Edit, apply_edits, edit_rows
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.reviews import Review
+from medstress.store.trials import Substitutions
 
 PLACE = Place("cases", "drugs", "model")
 NEAR = AttackRecord(
@@ -283,6 +286,24 @@ class Planted:
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
+
+    def answers(self, numbers: Sequence[int]) -> Mapping[int, Any]:
+        """Return nothing: planted trials have no answers of a back end."""
+        return {}
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """What `edits` put in; without them, the first success of each trial."""
+        firsts = {t.number: [(t.first.query, t.first.edits)] for t in self.trials if t.first}
+        queries = self.edits or firsts
+        return Substitutions.of(
+            self.trials,
+            (
+                (number, query, orjson.dumps(edit_rows(edits)))
+                for number in sorted(queries)
+                for query, edits in queries[number]
+            ),
+        )
 
 
 def planted_run(trials: Iterable[Trial], /, **parts: Any) -> Run:

@@ -1,0 +1,744 @@
+"""What attacks that put in names tried, which names succeed, and how success goes with the edit.
+
+References:
+    Xian et al., "Assessing biomedical knowledge robustness in large language models by
+    query-efficient sampling attacks", TMLR 2025 (Appendix: words replaced and inserted).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses.as_json import FLAT
+from medstress.analyses.diversity import Diversity, diversity
+from medstress.analyses.run import Cell, Run
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Field,
+    Label,
+    Placed,
+    Point,
+    Shown,
+    Table,
+    label,
+    panel,
+    place_labels,
+    table,
+)
+from medstress.core.arms import Place
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Verdict
+from medstress.core.text import Edit, edit_distance
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate, with_worst
+from medstress.stats.resampling import item_mean
+from medstress.stats.shares import number_units, rate
+from medstress.store.trials import Span, Substitutions
+
+R = TypeVar("R")
+EDIT_DISTANCE = "edit_distance"
+"""Reason for leaving out a name that depends on the span."""
+CHARACTERS = (0, 5, 10, 15, 20, 30)
+"""Lower ends of the classes of edit distance in characters; the last is open."""
+BINS = 20
+"""Equally large classes of names in a sweep."""
+MOST_ITEMS = 100
+"""Items of a sweep that are listed one by one."""
+MOST_WORDS = 6
+"""The largest number of words with a class of its own; the last class is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The names of one attack's successes."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    n_successes: int
+    n_names: int
+    """Different names among them, case ignored."""
+    diversity: Diversity = field(metadata=FLAT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much of what it may put in an attack tried; a name counts once a span.
+
+    Spans of an item that were never asked count in the denominator: an attack that tries all names
+    in one of three options has not tried "every allowed name".
+    """
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str | None
+    """None: all attacks of the place together."""
+    n_items: int
+    """Items with a query."""
+    n_spans: int
+    """Their spans that names may replace."""
+    n_spans_asked: int
+    n_tried: int
+    """Different (span, name)."""
+    n_allowed: int
+    """All (span, name), in spans that were never asked too."""
+    is_exact: bool
+    """Whether `n_allowed` is known; else it is a vocabulary for each span."""
+    n_distinct: int
+    """Different names over all items."""
+    n_names: int
+    """Names of the vocabulary."""
+    share: Estimate
+    """Mean over items of tried / allowed, over all spans."""
+    share_of_asked: Estimate
+    """The same over the spans that were asked."""
+    is_complete: bool
+    """Whether every allowed name was tried in every span of every item."""
+
+    @property
+    def statement(self) -> str:
+        """What was tried, in a sentence without its full stop."""
+        if self.is_complete:
+            return "every allowed name was tried in every span of every item"
+        of = "allowed names" if self.is_exact else "names of the vocabulary (exclusions not known)"
+        tried, allowed = self.n_tried / self.n_items, self.n_allowed / self.n_items
+        spans = f"{self.n_spans_asked:,} of {self.n_spans:,} spans were asked"
+        return (
+            f"{tried:.4g} of {allowed:.6g} {of} were tried on an item "
+            f"({self.share.value or 0:.2%}; {spans}); what was not tried may succeed"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """One of `BINS` equally large classes of names, from the nearest to the farthest."""
+
+    low: float
+    """Where it begins, as a share of the order of names."""
+    high: float
+    distance: tuple[float, float] | None
+    """Mean distance at its ends over items; None where it is not stored."""
+    success: Estimate
+    """Share of its names on which the model errs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneItem:
+    """One item of a sweep."""
+
+    item_id: str
+    distances: tuple[float, ...]
+    """At the `BINS` + 1 ends of the classes; empty where they are not stored."""
+    success: Sequence[float | None]
+    """Of each class; None for a class without names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Success by distance, of an attack that asks every name."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    n_items: int
+    n_asked: int
+    n_wrong: int
+    classes: Sequence[Class]
+    items: Sequence[OneItem]
+    """The first `MOST_ITEMS`; all count in the shares."""
+
+
+Unit: TypeAlias = Literal["words", "characters", "tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BySize:
+    """Success of first queries by the size of their edit.
+
+    Later queries are asked only where earlier ones failed: their success is that of ever harder
+    items.
+    """
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    unit: Unit
+    """`words`: replaced by inserted, white-space words; else an edit distance."""
+    low: int
+    """Least distance of the class; words replaced."""
+    high: int | None
+    """Largest distance, None in an open class; words inserted."""
+    n_items: int
+    asr_at_1: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names(Shown):
+    """Names that succeed, names that were tried, and the size of edits."""
+
+    named: Sequence[Named]
+    coverage: Sequence[Coverage]
+    sizes: Sequence[BySize]
+    sweeps: Sequence[Sweep]
+    title = "Names and edits"
+
+    def tables(self) -> Sequence[Table]:
+        """Diversity, coverage, and success by the size of the edit."""
+        tables = []
+        if self.named:
+            note = "Within a seed, then averaged; the plain index grows with the successes."
+            caption = "How many different names succeed"
+            tables.append(table("diversity", caption, self.named, NAMED, n_labels=4, notes=[note]))
+        if self.coverage:
+            notes = [
+                "A name counts once a span; spans that were never asked count too. What was not "
+                "tried may succeed."
+            ]
+            caption = "How much of what may be put in was tried"
+            tables.append(
+                table("coverage", caption, self.coverage, COVERAGE, n_labels=4, notes=notes)
+            )
+        for unit, caption in (
+            ("words", "Success of the first query by words replaced and inserted"),
+            ("characters", "Success of the first query by edit distance in characters"),
+            ("tokens", "Success of the first query by edit distance in words"),
+        ):
+            rows = [row for row in self.sizes if row.unit == unit]
+            if rows:
+                fields = WORDS if unit == "words" else DISTANCES
+                tables.append(table(f"edit-{unit}", caption, rows, fields, n_labels=6))
+        classes = [(sweep, one) for sweep in self.sweeps for one in sweep.classes]
+        if classes:
+            caption = "Names on which the model errs, by their distance to the right answer"
+            notes = ["The names of every item, nearest first, in classes of equal size."]
+            tables.append(table("sweeps", caption, classes, CLASSES, n_labels=4, notes=notes))
+        return tables
+
+    def charts(self) -> Sequence[Chart]:
+        """Success by distance, and of first queries by words replaced and inserted."""
+        charts = _sweep_charts(self.sweeps)
+        rows = [row for row in self.sizes if row.unit == "words"]
+        if len({(row.low, row.high) for row in rows}) < 2:
+            return charts
+        places = [_place(row) for row in rows]
+        points = tuple(
+            Point(
+                x=_words(row.high or 0),
+                y=row.asr_at_1,
+                series=_words(row.low),
+                panel=f"{label(row.attack).words}, {panel(_place(row), places)}",
+            )
+            for row in rows
+        )
+        return [
+            *charts,
+            Chart(
+                name="words",
+                title="Lost at the first query, by words replaced (rows) and inserted (columns)",
+                kind="heat",
+                x="words inserted",
+                y="share of right answers lost",
+                points=points,
+            ),
+        ]
+
+
+class NamesOfRun:
+    """Names that succeed, names that were tried, and the size of edits."""
+
+    name = "names"
+
+    def compute(self, run: Run) -> Names | None:
+        """Compute it for attacks on questions; None where no attack edits one."""
+        cells = [
+            cell
+            for cell in run.attacks
+            if cell.eligible.any() and isinstance(cell.trials[0].item, Question)
+        ]
+        sizes = by_size(run, cells)
+        naming = [cell for cell in cells if cell.attack.draws_names]
+        if not (naming or sizes):
+            return None
+        return Names(
+            named=[_named(cell) for cell in naming],
+            coverage=coverage(run, naming),
+            sizes=sizes,
+            sweeps=sweeps(run, naming),
+        )
+
+
+NAMES = NamesOfRun()
+
+
+def _named(cell: Cell) -> Named:
+    names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
+    return Named(
+        **cell.place._asdict(),
+        attack=cell.attack.label,
+        n_successes=len(names),
+        n_names=len(set(names)),
+        diversity=diversity(cell),
+    )
+
+
+# Coverage --------------------------------------------------------------------------------------
+
+
+class _Tried(NamedTuple):
+    """One span of one item under one attack."""
+
+    n_names: int
+    """Different names that were put in; 0 where it was never asked."""
+    n_allowed: int
+    is_exact: bool
+
+
+def coverage(run: Run, cells: Sequence[Cell]) -> list[Coverage]:
+    """Return the coverage of every attack, then of all attacks of each place together."""
+    groups: Mapping[str, Mapping[str, Any]] = run.manifest["groups"]
+    counted = [cell for cell in cells if groups.get(cell.place.group, {}).get("n_names")]
+    together: dict[Place, list[Cell]] = defaultdict(list)
+    for cell in counted:
+        together[cell.place].append(cell)
+    rows = [(cell.attack.label, [cell]) for cell in counted]
+    both = [*rows, *((None, arms) for arms in together.values() if len(arms) > 1)]
+    reader = _Spans(run, counted)
+    made = (reader.coverage(attack, arms) for attack, arms in both)
+    return [row for row in made if row is not None]
+
+
+class _Spans:
+    """Reads what was tried, and what may be put in, span by span."""
+
+    def __init__(self, run: Run, cells: Sequence[Cell]) -> None:
+        lines = run.folder.substitutions
+        self._lines, self._groups = lines, run.manifest["groups"]
+        folded = {name.casefold(): i for i, name in enumerate(lines.names)}
+        self._folded = np.array([folded[name.casefold()] for name in lines.names], dtype=np.int64)
+        starts = np.unique(lines.trial, return_index=True)[1].tolist()
+        self._ends = {
+            int(lines.trial[start]): (start, end)
+            for start, end in zip(starts, [*starts[1:], len(lines.trial)], strict=True)
+        }
+        self._types = self._types_of(cells)
+
+    def _types_of(self, cells: Sequence[Cell]) -> Mapping[str, frozenset[str]]:
+        """Return the types of the entities that were replaced, by group."""
+        types: dict[str, set[str]] = defaultdict(set)
+        for cell in cells:
+            for trial in cell.trials:
+                asked = {self._lines.spans[i] for i in self._of(trial)[0]}
+                types[cell.place.group] |= {
+                    m.type for m in trial.item.mentions if (m.field, m.start, m.end) in asked
+                }
+        return {group: frozenset(of) for group, of in types.items()}
+
+    def _of(self, trial: Trial) -> tuple[Sequence[int], Sequence[int], frozenset[Span]]:
+        """Return spans and names of a trial's queries, and the spans of its first query."""
+        start, end = self._ends.get(trial.number, (0, 0))
+        span, name = self._lines.span[start:end], self._folded[self._lines.name[start:end]]
+        is_first = self._lines.query[start:end] == self._lines.query[start] if end > start else []
+        first = frozenset(self._lines.spans[i] for i in span[is_first]) if end > start else ()
+        return span.tolist(), name.tolist(), frozenset(first)
+
+    def coverage(self, attack: str | None, cells: Sequence[Cell]) -> Coverage | None:
+        """Return the coverage of some attacks of one place; None if none of them asked anything."""
+        place = cells[0].place
+        n_names = int(self._groups[place.group]["n_names"])
+        names: dict[str, dict[Span, set[int]]] = defaultdict(lambda: defaultdict(set))
+        allowed: dict[str, dict[Span, tuple[int, bool]]] = defaultdict(dict)
+        for cell in cells:
+            for trial in cell.trials:
+                spans, put_in, first = self._of(trial)
+                if not spans:
+                    continue
+                item, excluded = trial.item.id, trial.excluded or {}
+                for i, name in zip(spans, put_in, strict=True):
+                    names[item][self._lines.spans[i]].add(name)
+                everywhere = sum(n for why, n in excluded.items() if why != EDIT_DISTANCE)
+                for span in {*names[item], *self._replaceable(trial)}:
+                    # What lies beyond the limit of edit distance was counted for one span alone.
+                    here = sum(excluded.values()) if span in first else everywhere
+                    n, was_exact = allowed[item].get(span, (0, True))
+                    is_exact = trial.excluded is not None and (
+                        span in first or EDIT_DISTANCE not in excluded
+                    )
+                    allowed[item][span] = max(n, n_names - here, 0), was_exact and is_exact
+        items = [
+            [_Tried(len(names[item].get(span, ())), *of) for span, of in allowed[item].items()]
+            for item in sorted(names)
+        ]
+        if not items:
+            return None
+        every = [tried for spans in items for tried in spans]
+        is_exact = all(tried.is_exact for tried in every)
+        return Coverage(
+            **place._asdict(),
+            attack=attack,
+            n_items=len(items),
+            n_spans=len(every),
+            n_spans_asked=sum(tried.n_names > 0 for tried in every),
+            n_tried=sum(tried.n_names for tried in every),
+            n_allowed=sum(tried.n_allowed for tried in every),
+            is_exact=is_exact,
+            n_distinct=len(
+                {name for spans in names.values() for s in spans.values() for name in s}
+            ),
+            n_names=n_names,
+            share=_mean_share(items, every=True),
+            share_of_asked=_mean_share(items, every=False),
+            is_complete=is_exact and all(0 < t.n_allowed <= t.n_names for t in every),
+        )
+
+    def _replaceable(self, trial: Trial) -> Iterator[Span]:
+        """Yield the spans of an item that names of the group may replace, asked or not."""
+        item, wanted = trial.item, trial.arm.attack.params.get("field") or "options"
+        key = set(item.key_text.casefold().split())
+        for m in item.mentions:
+            if m.type not in self._types.get(trial.arm.place.group, ()):
+                continue
+            words = set(item.text_of(m.field)[m.start : m.end].casefold().split())
+            is_option = m.field in item.letters
+            # In a text, an entity that shares a word with the right answer gives it away.
+            fits = m.field != item.key if is_option else not key & words
+            if fits and (m.field if not is_option else "options") == wanted:
+                yield m.field, m.start, m.end
+
+
+def _mean_share(items: Sequence[Collection[_Tried]], *, every: bool) -> Estimate:
+    kept = [[t for t in spans if every or t.n_names] for spans in items]
+    pairs = [(sum(t.n_names for t in spans), sum(t.n_allowed for t in spans)) for spans in kept]
+    return item_mean(np.array([n / of if of else 0.0 for n, of in pairs]))
+
+
+# The size of edits -----------------------------------------------------------------------------
+
+
+class _First(NamedTuple):
+    """The first edit that an attack showed the model on one item."""
+
+    trial: Trial
+    replaced: int
+    inserted: int
+    characters: int
+    tokens: int
+    is_success: bool
+
+
+def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
+    """Return ASR(1) by words replaced x inserted, and by edit distance."""
+    lines = run.folder.substitutions
+    _, starts = np.unique(lines.trial, return_index=True)
+    place = {int(lines.trial[start]): int(start) for start in starts}
+    rows: list[BySize] = []
+    for cell in cells:
+        firsts = [
+            _first(trial, lines, place[trial.number])
+            for trial in cell.trials
+            if trial.number in place
+        ]
+        rows += _classes(
+            cell, firsts, "words", lambda f: (_capped(f.replaced), _capped(f.inserted))
+        )
+        rows += _classes(cell, firsts, "characters", lambda f: _class_of(f.characters))
+        rows += _classes(cell, firsts, "tokens", lambda f: _tokens(f.tokens))
+    return rows
+
+
+def _first(trial: Trial, lines: Substitutions, start: int) -> _First:
+    query, pairs = int(lines.query[start]), []
+    while (
+        start < len(lines.trial)
+        and lines.trial[start] == trial.number
+        and lines.query[start] == query
+    ):
+        name, (where, begin, end) = lines.names[lines.name[start]], lines.spans[lines.span[start]]
+        edit = Edit(field=where, start=begin, end=end, replacement=name)
+        pairs.append((trial.item.replaced(edit), name))
+        start += 1
+    return _First(
+        trial=trial,
+        replaced=sum(len(old.split()) for old, _ in pairs),
+        inserted=sum(len(new.split()) for _, new in pairs),
+        characters=sum(edit_distance(old, new) for old, new in pairs),
+        tokens=sum(edit_distance(old.split(), new.split()) for old, new in pairs),
+        is_success=trial.first is not None and trial.first.query == query,
+    )
+
+
+def _classes(
+    cell: Cell,
+    firsts: Sequence[_First],
+    unit: Unit,
+    class_of: Callable[[_First], tuple[int, int | None]],
+) -> Iterator[BySize]:
+    """Yield ASR(1) of every class, in order."""
+    classes: dict[tuple[int, int | None], list[_First]] = defaultdict(list)
+    for first in firsts:
+        classes[class_of(first)].append(first)
+    for low, high in sorted(classes, key=lambda ends: (ends[0], ends[1] or 0)):
+        members = classes[low, high]
+        units = number_units([one.trial.path for one in members])
+        yield BySize(
+            **cell.place._asdict(),
+            attack=cell.attack.label,
+            unit=unit,
+            low=low,
+            high=high,
+            n_items=len(set(units[1].tolist())),
+            asr_at_1=rate(np.array([one.is_success for one in members]), units),
+        )
+
+
+def _capped(words: int) -> int:
+    return min(words, MOST_WORDS)
+
+
+def _class_of(characters: int) -> tuple[int, int | None]:
+    """Return the ends of a class of edit distance.
+
+    >>> _class_of(7), _class_of(99)
+    ((5, 9), (30, None))
+    """
+    low = max(end for end in CHARACTERS if end <= characters)
+    above = [end - 1 for end in CHARACTERS if end > low]
+    return low, above[0] if above else None
+
+
+def _tokens(tokens: int) -> tuple[int, int | None]:
+    return (tokens, tokens) if tokens < MOST_WORDS else (MOST_WORDS, None)
+
+
+# Attacks that ask every name -------------------------------------------------------------------
+
+
+class Swept(NamedTuple):
+    """The answers to one item with every name, nearest first."""
+
+    trial: Trial
+    outcomes: Sequence[Outcome]
+
+
+def sweeps(run: Run, cells: Sequence[Cell]) -> list[Sweep]:
+    """Return success by distance for `exhaustive` attacks.
+
+    Trials that did not end asked only the nearest names and are left out.
+    """
+    exhaustive = [cell for cell in cells if cell.attack.params.get("sampler") == "exhaustive"]
+    rows = (sweep(cell, list(_swept(run, cell))) for cell in exhaustive)
+    return [row for row in rows if row is not None]
+
+
+def _swept(run: Run, cell: Cell) -> Iterator[Swept]:
+    # A task reads the answers; only these attacks need one.
+    from medstress.results.stored_prompts import Prompts
+
+    ended = {t.number: t for t in cell.trials if t.verdict in (Verdict.FLIPPED, Verdict.HELD)}
+    prompts = Prompts(run.manifest)
+    for number, queries in run.folder.answers([*ended]).items():
+        trial = ended[number]
+        # Deletions are probes, no names.
+        outcomes = [
+            prompts.prediction(
+                cell.place.victim,
+                cell.place.dataset,
+                Candidate(item=trial.item, edits=edits),
+                answers,
+            ).outcome
+            for edits, answers in queries
+            if edits and all(edit.replacement for edit in edits)
+        ]
+        if outcomes:
+            yield Swept(trial, outcomes)
+
+
+def sweep(cell: Cell, swept: Sequence[Swept]) -> Sweep | None:
+    """Return success by distance of one attack; None without an answer.
+
+    Args:
+        cell: the attack.
+        swept: its trials with all their answers. An unreadable answer is not wrong, and may be.
+    """
+    # Sorted, so that sums of an extended run equal those of a fresh one.
+    order = sorted(swept, key=lambda one: one.trial.item.id)
+    if not order:
+        return None
+    classes = [np.array_split(np.array(one.outcomes, dtype=object), BINS) for one in order]
+    ends = [one.trial.distances for one in order if len(one.trial.distances) == BINS + 1]
+    mean_ends = np.mean(ends, axis=0).tolist() if ends else None
+    return Sweep(
+        **cell.place._asdict(),
+        attack=cell.attack.label,
+        n_items=len(order),
+        n_asked=sum(len(one.outcomes) for one in order),
+        n_wrong=sum(outcome is Outcome.WRONG for one in order for outcome in one.outcomes),
+        classes=[
+            Class(
+                low=i / BINS,
+                high=(i + 1) / BINS,
+                distance=(mean_ends[i], mean_ends[i + 1]) if mean_ends else None,
+                success=_errs([(one, parts[i]) for one, parts in zip(order, classes, strict=True)]),
+            )
+            for i in range(BINS)
+        ],
+        items=[
+            OneItem(
+                item_id=one.trial.item.id,
+                distances=one.trial.distances if len(one.trial.distances) == BINS + 1 else (),
+                success=[
+                    float((part == Outcome.WRONG).mean()) if part.size else None for part in parts
+                ],
+            )
+            for one, parts in [*zip(order, classes, strict=True)][:MOST_ITEMS]
+        ],
+    )
+
+
+def _errs(parts: Sequence[tuple[Swept, NDArray[np.object_]]]) -> Estimate:
+    """Estimate the share of names on which the model errs."""
+    units = number_units([one.trial.path for one, part in parts for _ in part])
+    answers = np.concatenate([part for _, part in parts])
+    wrong, is_open = answers == Outcome.WRONG, answers == Outcome.UNREADABLE
+    estimate = rate(wrong, units)
+    return with_worst(estimate, estimate, rate(wrong | is_open, units))
+
+
+# What is shown ---------------------------------------------------------------------------------
+
+
+def _sweep_charts(rows: Sequence[Sweep]) -> list[Chart]:
+    points = []
+    for row in rows:
+        for one in row.classes:
+            ends = one.distance or (one.low, one.high)
+            # One item estimates nothing about others, so it has no interval.
+            share = one.success if row.n_items > 1 else one.success.value
+            if share is not None and one.success.value is not None:
+                at = f"{label(row.attack).words}, {label(row.victim).words}, {row.group}"
+                points.append(Point(x=sum(ends) / 2, y=share, series=at, panel=row.dataset))
+    if not points:
+        return []
+    is_distance = all(one.distance is not None for row in rows for one in row.classes)
+    return [
+        Chart(
+            name="sweeps",
+            title="Names on which the model errs, by distance to the right answer",
+            kind="lines",
+            x="distance" if is_distance else "names, nearest first (share)",
+            y="share of names",
+            points=tuple(points),
+        )
+    ]
+
+
+class Labelled(Placed, Protocol):
+    """What names an attack in a place; None: all attacks."""
+
+    @property
+    def attack(self) -> str | None:
+        """Label of the attack."""
+
+
+def _place(row: BySize) -> Place:
+    return Place(row.dataset, row.group, row.victim)
+
+
+def _words(n: int) -> str:
+    return f"{n} or more" if n == MOST_WORDS else str(n)
+
+
+def _labels(of: Callable[[R], Labelled], without: str = "") -> list[Field[R]]:
+    """Return the columns that name a row."""
+
+    def attack(row: R) -> Label | str:
+        name = of(row).attack
+        return without if name is None else label(name)
+
+    return [Field(column=Column(heading="Attack"), read=attack), *place_labels(of)]
+
+
+NAMED: Sequence[Field[Named]] = (
+    *_labels(lambda row: row),
+    Field(column=Column(heading="Successes", form="count"), read=lambda row: row.n_successes),
+    Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_names),
+    Field(
+        column=Column(heading="Diversity", form="score", tip="Gini-Simpson index, unbiased"),
+        read=lambda row: row.diversity.diversity_unbiased,
+    ),
+    Field(
+        column=Column(heading="plain", form="score", tip="as in the paper", wide=True),
+        read=lambda row: row.diversity.diversity,
+    ),
+    Field(
+        column=Column(heading="Prompt similarity", form="score", tip="mean cosine", wide=True),
+        read=lambda row: (
+            row.diversity.prompt_similarity if row.diversity.prompt_similarity.n else None
+        ),
+    ),
+)
+COVERAGE: Sequence[Field[Coverage]] = (
+    *_labels(lambda row: row, without="all of them"),
+    Field(column=Column(heading="Items", form="count", wide=True), read=lambda row: row.n_items),
+    Field(column=Column(heading="Spans asked", form="count"), read=lambda row: row.n_spans_asked),
+    Field(column=Column(heading="of", form="count", key="n_spans"), read=lambda row: row.n_spans),
+    Field(
+        column=Column(heading="Tried", form="score", tip="of all allowed names, in all spans"),
+        read=lambda row: row.share,
+    ),
+    Field(
+        column=Column(heading="in asked spans", form="score"),
+        read=lambda row: row.share_of_asked,
+    ),
+    Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_distinct),
+    Field(column=Column(heading="of", form="count", key="n_names"), read=lambda row: row.n_names),
+)
+_SUCCESS: Sequence[Field[BySize]] = (
+    Field(column=Column(heading="Items", form="count"), read=lambda row: row.n_items),
+    Field(column=Column(heading="Lost at once", form="share"), read=lambda row: row.asr_at_1),
+)
+WORDS: Sequence[Field[BySize]] = (
+    *_labels(lambda row: row),
+    Field(column=Column(heading="Words replaced"), read=lambda row: _words(row.low)),
+    Field(column=Column(heading="inserted"), read=lambda row: _words(row.high or 0)),
+    *_SUCCESS,
+)
+DISTANCES: Sequence[Field[BySize]] = (
+    *_labels(lambda row: row),
+    Field(column=Column(heading="From", form="count"), read=lambda row: row.low),
+    Field(
+        column=Column(heading="to"),
+        read=lambda row: "more" if row.high is None else str(row.high),
+    ),
+    *_SUCCESS,
+)
+
+
+def _of_sweep(row: tuple[Sweep, object]) -> Sweep:
+    return row[0]
+
+
+CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
+    *_labels(_of_sweep),
+    Field(column=Column(heading="Names from", form="number"), read=lambda pair: pair[1].low),
+    Field(column=Column(heading="to", form="number"), read=lambda pair: pair[1].high),
+    Field(
+        column=Column(heading="Distance from", form="number", wide=True),
+        read=lambda pair: pair[1].distance[0] if pair[1].distance else None,
+    ),
+    Field(
+        column=Column(heading="to", form="number", key="distance_to", wide=True),
+        read=lambda pair: pair[1].distance[1] if pair[1].distance else None,
+    ),
+    Field(column=Column(heading="Errs", form="share"), read=lambda pair: pair[1].success),
+)

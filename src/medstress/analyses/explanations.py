@@ -1,0 +1,855 @@
+"""Shapley profiles of prompts before and after an edit, as `explain` stored them.
+
+Where the token with the largest value lies, and how far an edit moves the values near it and
+elsewhere. Attacks that failed stand beside successes, and chance beside every share.
+
+References:
+    Xian et al., "Assessing biomedical knowledge robustness in large language models by
+    query-efficient sampling attacks", TMLR 2025, section 5.3 and Figure 5.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from statistics import fmean
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.run import Run
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    label,
+    table,
+)
+from medstress.core.hashing import digest
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.resampling import RESAMPLES, bootstrapped, item_mean, resampled_mean
+from medstress.stats.shares import Mask, Numbers
+
+R = TypeVar("R")
+PURPOSE = "explain"
+WINDOW = 10
+"""Tokens on either side of an edit that count as near it."""
+TOLERANCE = 1e-4
+"""How far values and base may be from adding up to the output of the prompt."""
+SHOWN = 12
+"""Profiles that a result holds."""
+FOUND, SCORE = "found", "score"
+"""Outputs that are no options: the entity is found; the score of a pair."""
+_TIE = 1e-8
+"""Values that differ by less are tied: they are stored with nine decimals."""
+
+Where: TypeAlias = Literal["edit", "key", "answer", "elsewhere"]
+TOPS: Sequence[Where] = ("edit", "key", "answer", "elsewhere")
+"""Where the top token may lie: in the edit, in the right option, in the option that was answered,
+or in none of them. An edit may lie in an option, so that the first three overlap."""
+Regime: TypeAlias = Literal["n<0", "n>0"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Side:
+    """The explanation of one prompt."""
+
+    answer: str | None
+    """The output that the model chose; None if it chose none."""
+    tokens: tuple[str, ...]
+    """Joined they are the explained text."""
+    segments: tuple[tuple[str, bool, int], ...]
+    """Place, whether it is an edit, and number of tokens of each part of the text, in order."""
+    values: Numbers
+    """Of each token for each output, shape (n_tokens, n_outputs)."""
+    base: Numbers
+    """The outputs with every token masked, shape (n_outputs,)."""
+    full: Numbers
+    """The outputs of the text, shape (n_outputs,)."""
+    evaluations: int
+    """Masked texts that were asked."""
+    gap: float
+    """The largest difference of base plus values to the output of the text."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Side:
+        """Decode one side of a finding."""
+        return cls(
+            answer=stored["answer"],
+            tokens=tuple(stored["tokens"]),
+            segments=tuple((place, edited, n) for place, edited, n in stored["segments"]),
+            values=np.array(stored["values"], dtype=np.float64),
+            base=np.array(stored["base"], dtype=np.float64),
+            full=np.array(stored["full"], dtype=np.float64),
+            evaluations=stored["evaluations"],
+            gap=stored["gap"],
+        )
+
+    @cached_property
+    def edited(self) -> Mask:
+        """Whether each token lies in an edit, shape (n_tokens,)."""
+        return np.array([edited for _, edited, n in self.segments for _ in range(n)], dtype=bool)
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The place of each token."""
+        return tuple(place for place, _, n in self.segments for _ in range(n))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Explained:
+    """The explanation of one trial with one mask."""
+
+    trial: Trial
+    outputs: tuple[str, ...]
+    """Names of the outputs: options, labels, `found` and `wrong`, or `score`."""
+    key: str
+    """The output of the right answer."""
+    value: str
+    """What outputs are: `probability`, `answer` (0 or 1), `mixed` or `score`."""
+    units: str
+    """`tokens` of the model, or `words`."""
+    mask: str
+    """What stands for masked tokens; empty where they are left out."""
+    before: Side
+    after: Side
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the attack succeeded."""
+        return self.trial.verdict is Verdict.FLIPPED
+
+    @property
+    def gap(self) -> float:
+        """The larger gap of the two prompts; values add up where it is small (efficiency axiom)."""
+        return max(self.before.gap, self.after.gap)
+
+    @property
+    def shows_edit(self) -> bool:
+        """Whether the prompt shows the edit; one that lists no options may not."""
+        return bool(self.before.edited.any() or self.after.edited.any())
+
+    @property
+    def regime(self) -> Regime | None:
+        """`n<0` or `n>0` for attacks with an exponent."""
+        n = self.trial.arm.attack.params.get("n")
+        if not isinstance(n, int | float) or n == 0:
+            return None
+        return "n>0" if n > 0 else "n<0"
+
+    def of(self, side: Side, output: str | None) -> Numbers | None:
+        """Return the values of one output, shape (n_tokens,); None without that output."""
+        return side.values[:, self.outputs.index(output)] if output in self.outputs else None
+
+    def for_key(self, side: Side) -> Numbers:
+        """Return the values of the right answer, shape (n_tokens,)."""
+        return np.asarray(side.values[:, self.outputs.index(self.key)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesideChance:
+    """A share, what chance would give, and the difference."""
+
+    share: Estimate
+    chance: Estimate
+    excess: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InEdit:
+    """How often the top token lies in the edit, of the prompts that show it."""
+
+    n: int
+    hits: int
+    by_chance: float
+    """How often a token drawn at random would."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiles:
+    """What the explanations of some trials of one model show: of successes, or of failures."""
+
+    victim: str
+    mask: str
+    regime: Regime | None
+    """None: all."""
+    attack: str | None
+    """None: all."""
+    shared_regime: Regime | None
+    """The regime that all these trials share."""
+    kind: Literal["success", "failed"]
+    n: int
+    top_before: Mapping[Where, BesideChance]
+    edit_before: InEdit
+    top_after: Mapping[Where, BesideChance]
+    edit_after: InEdit
+    change: Estimate
+    """Mean absolute change of a token's value for the right answer."""
+    change_near: Estimate
+    """The same within `WINDOW` tokens of the edit."""
+    change_far: Estimate
+    near: BesideChance
+    """Share of all change that lies near the edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """The values of one prompt, for the answer; for the right one where it has no answer."""
+
+    answer: str | None
+    output: str
+    tokens: Sequence[str]
+    segments: Sequence[tuple[str, bool, int]]
+    values: Sequence[float]
+    base: float
+    full: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The profile of one trial, before and after."""
+
+    trial_id: str
+    dataset: str
+    item_id: str
+    victim: str
+    attack: str
+    verdict: str
+    regime: Regime | None
+    mask: str
+    key: str
+    value: str
+    gap: float
+    before: Map
+    after: Map
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanations(Shown):
+    """All explanations of a run."""
+
+    n: int
+    n_successes: int
+    n_not_explained: int
+    """Trials without an explanation, because a call failed."""
+    n_edit_not_shown: int
+    values: Sequence[str]
+    units: Sequence[str]
+    masks: Sequence[str]
+    evaluations: int
+    largest_gap: float | None
+    broken: Sequence[str]
+    """Trials whose values do not add up."""
+    rows: Sequence[Profiles]
+    cases: Sequence[Profile]
+    """Successes, else failed attacks, chosen by a hash and not by how they look."""
+    explained: Sequence[Explained] = field(metadata=HIDDEN)
+    title = "Shapley profiles"
+
+    @property
+    def is_score(self) -> bool:
+        """Whether all that is explained are scores of pairs, which have no right answer."""
+        return list(self.values) == ["score"]
+
+    def tables(self) -> Sequence[Table]:
+        """The top token after the attack and the change near the edit; then every place."""
+        rows = distinct(self.rows)
+        if not rows:
+            return ()
+        heads = _heads(self)
+        tops = [(row, side) for row in rows for side in ("before", "after")]
+        of_side = [Field(column=f.column, read=_first(f)) for f in heads]
+        of_what = "" if self.is_score else "for the option that was answered, "
+        note = (
+            f"Owen values of {' or '.join(self.units)} {of_what}of "
+            f"{'; '.join(_VALUES.get(value, value) for value in self.values)}; tied tokens share "
+            "the top place. By chance: the share of tokens that lie there. An edit may lie in an "
+            "option, so that places overlap. Failed attacks are explained at their last query."
+        )
+        of_key = "the score" if self.is_score else "the right answer"
+        return [
+            table(
+                "explained",
+                "Share of trials whose top token lies in the edit; share of change near it",
+                rows,
+                [*heads, *BRIEF],
+                n_labels=3,
+            ),
+            table(
+                "explained-tops",
+                "Where the token with the largest Shapley value lies",
+                tops,
+                [*of_side, *_top_fields(self)],
+                n_labels=3,
+                notes=[note],
+            ),
+            table(
+                "explained-changes",
+                f"How far the edit moves the values for {of_key}",
+                rows,
+                [*heads, *CHANGES],
+                n_labels=3,
+                notes=["The change of an edit is that of its sum, shared equally by its tokens."],
+            ),
+        ]
+
+    def charts(self) -> Sequence[Chart]:
+        """The words of each profile, coloured by their values, before and after."""
+        return [_chart(case, i, several=len(self.masks) > 1) for i, case in enumerate(self.cases)]
+
+    def remarks(self) -> Sequence[Remark]:
+        """How often the top token lies in the edit, and what limits these numbers."""
+        remarks = [
+            Remark(rule="top_token", sentence=sentence, level="note")
+            for sentence in _sentences(self)
+        ]
+        if self.broken:
+            remarks.append(
+                Remark(
+                    rule="values_do_not_add_up",
+                    sentence=f"the Shapley values of {len(self.broken):,} explanations do not add "
+                    f"up within {TOLERANCE:g} (first: trial {self.broken[0]}); do not use them.",
+                )
+            )
+        if self.n_not_explained:
+            remarks.append(
+                Remark(
+                    rule="not_explained",
+                    sentence=f"{self.n_not_explained:,} trials could not be explained, because a "
+                    "call failed: run again with --retry-failed, then explain again.",
+                )
+            )
+        if self.n_edit_not_shown:
+            remarks.append(
+                Remark(
+                    rule="edit_not_shown",
+                    sentence="the edit is not in the prompt of "
+                    f"{self.n_edit_not_shown:,} explained trials, because the prompt does not list "
+                    "the options; they are left out where the edit is looked for.",
+                )
+            )
+        if len(self.masks) > 1:
+            masks = ", ".join(map(mask_words, self.masks))
+            remarks.append(
+                Remark(
+                    rule="several_masks",
+                    sentence=f"prompts were explained with {len(self.masks)} masks ({masks}); "
+                    "values with different masks do not compare and are counted apart.",
+                )
+            )
+        return remarks
+
+
+class ExplanationsOfRun:
+    """Shapley profiles."""
+
+    name = "explanations"
+
+    def compute(self, run: Run) -> Explanations | None:
+        """Read and count the explanations; None where nothing was explained."""
+        explained, lost = explained_trials(run)
+        if not explained and not lost:
+            return None
+        order = sorted(
+            explained, key=lambda one: (not one.is_success, digest(["shown", one.trial.id]))
+        )
+        return Explanations(
+            n=len(explained),
+            n_successes=sum(one.is_success for one in explained),
+            n_not_explained=len(lost),
+            n_edit_not_shown=sum(not one.shows_edit for one in explained),
+            values=sorted({one.value for one in explained}),
+            units=sorted({one.units for one in explained}),
+            masks=sorted({one.mask for one in explained}),
+            evaluations=sum(one.before.evaluations + one.after.evaluations for one in explained),
+            largest_gap=max((one.gap for one in explained), default=None),
+            broken=[one.trial.id for one in explained if one.gap > TOLERANCE],
+            rows=_rows(explained),
+            cases=[_profile(one) for one in order[:SHOWN]],
+            explained=explained,
+        )
+
+
+EXPLANATIONS = ExplanationsOfRun()
+
+
+def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
+    """Return the explanations in the order of trials, and why others failed, by trial.
+
+    Of each trial there is one with each mask: that with the most evaluations, the last of those.
+    """
+    finest: dict[str, dict[str, tuple[int, Mapping[str, Any]]]] = defaultdict(dict)
+    notes: dict[str, str] = {}
+    for one in run.folder.inquiries:
+        if one.purpose != PURPOSE:
+            continue
+        trial, mask, evaluations = (one.spec[key] for key in ("trial", "mask", "evaluations"))
+        notes.pop(trial, None)
+        if one.note is not None:
+            notes[trial] = one.note
+        if one.findings and finest[trial].get(mask, (0, {}))[0] <= evaluations:
+            finest[trial][mask] = evaluations, one.findings
+    explained = [
+        Explained(
+            trial=trial,
+            outputs=tuple(stored["outputs"]),
+            key=stored["key"],
+            value=stored["value"],
+            units=stored["units"],
+            mask=mask,
+            before=Side.of(stored["before"]),
+            after=Side.of(stored["after"]),
+        )
+        for trial in run.trials
+        for mask, (_, stored) in finest.get(trial.id, {}).items()
+    ]
+    done = {one.trial.id for one in explained}
+    return explained, {trial: note for trial, note in notes.items() if trial not in done}
+
+
+# What one explanation shows --------------------------------------------------------------------
+
+
+def top_shares(values: Numbers) -> Numbers:
+    """Return how the top place is shared among tokens, shape (n_tokens,): equally by tied ones.
+
+    >>> top_shares(np.array([0.1, 0.4, 0.4])).tolist()
+    [0.0, 0.5, 0.5]
+    """
+    tied = values >= values.max() - _TIE
+    return np.asarray(tied / tied.sum(), dtype=np.float64)
+
+
+class _Top(NamedTuple):
+    """How much of the top token lies in a place, and how often a random token would."""
+
+    share: float
+    chance: float
+
+
+def top_places(one: Explained, side: Side) -> dict[Where, _Top] | None:
+    """Return how much of the top token lies in each of `TOPS`; None if the model chose no output.
+
+    The top token is the one with the largest value for the option that was answered.
+    """
+    values = one.of(side, side.answer)
+    if values is None:
+        return None
+    places = np.array(side.places)
+    is_entity = places == "entity"
+    inside: dict[Where, Mask] = {
+        "edit": side.edited,
+        "key": is_entity if one.key == FOUND else places == one.key,
+        "answer": is_entity if one.key == FOUND else places == side.answer,
+    }
+    inside["elsewhere"] = ~(inside["edit"] | inside["key"] | inside["answer"])
+    top = top_shares(values)
+    return {name: _Top(float(top[at].sum()), float(at.mean())) for name, at in inside.items()}
+
+
+class Change(NamedTuple):
+    """How far values for the right answer moved, token by token."""
+
+    sizes: Numbers
+    """Absolute changes, shape (n,); an edit's is the change of its sum, shared by its tokens."""
+    near: Mask
+    """Whether each lies within `WINDOW` tokens of an edit, or in one, shape (n,)."""
+
+    @property
+    def near_share(self) -> float | None:
+        """Share of all change that lies near; None if nothing changed."""
+        total = float(self.sizes.sum())
+        return float(self.sizes[self.near].sum()) / total if total > 0 else None
+
+
+def change_of(one: Explained) -> Change:
+    """Align two prompts and compare their values; tokens outside edits are the same in both."""
+    before, after = one.for_key(one.before), one.for_key(one.after)
+    sizes: list[float] = []
+    edited: list[bool] = []
+    first = second = 0
+    for (_, is_edit, n), (_, _, m) in zip(one.before.segments, one.after.segments, strict=True):
+        old, new = before[first : first + n], after[second : second + m]
+        first, second = first + n, second + m
+        if is_edit or n != m:
+            size = max(m, 1) if n or m else 0
+            sizes += [abs(float(new.sum() - old.sum())) / max(size, 1)] * size
+            edited += [is_edit] * size
+        else:
+            sizes += np.abs(new - old).tolist()
+            edited += [False] * n
+    near = np.zeros(len(edited), dtype=bool)
+    for place in np.flatnonzero(edited):
+        near[max(place - WINDOW, 0) : place + WINDOW + 1] = True
+    return Change(np.array(sizes, dtype=np.float64), near)
+
+
+# What they show together -----------------------------------------------------------------------
+
+_Group: TypeAlias = tuple[str, str, Regime | None, str | None, bool]
+"""Model, mask, regime, attack, and whether its trials are successes."""
+
+
+def _rows(explained: Iterable[Explained]) -> list[Profiles]:
+    """Return a row for all attacks, each regime and each attack, by model and mask."""
+    groups: dict[_Group, list[Explained]] = defaultdict(list)
+    attacks: dict[str, set[str]] = defaultdict(set)
+    for one in explained:
+        victim, attack = one.trial.arm.place.victim, one.trial.arm.attack.label
+        attacks[victim].add(attack)
+        groups[victim, one.mask, None, None, one.is_success].append(one)
+        groups[victim, one.mask, None, attack, one.is_success].append(one)
+        if one.regime is not None:
+            groups[victim, one.mask, one.regime, None, one.is_success].append(one)
+    return [
+        _row(key, groups[key])
+        for key in sorted(
+            groups, key=lambda k: (*k[:2], k[3] is not None, k[3] or "", k[2] or "", not k[4])
+        )
+        # One attack is all attacks.
+        if key[3] is None or len(attacks[key[0]]) > 1
+    ]
+
+
+def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
+    victim, mask, regime, attack, is_success = key
+    regimes = {one.regime for one in members}
+    top_before, edit_before = _tops(members, lambda one: one.before)
+    top_after, edit_after = _tops(members, lambda one: one.after)
+    changes = [(one, change_of(one)) for one in members]
+    near = [
+        (one, _Top(share, float(change.near.mean())))
+        for one, change in changes
+        if (share := change.near_share) is not None and one.shows_edit
+    ]
+    parts = [
+        [(one, float(part.mean())) for one, part in sizes if part.size]
+        for sizes in (
+            [(one, change.sizes[change.near]) for one, change in changes],
+            [(one, change.sizes[~change.near]) for one, change in changes],
+        )
+    ]
+    return Profiles(
+        victim=victim,
+        mask=mask,
+        regime=regime,
+        attack=attack,
+        shared_regime=next(iter(regimes)) if len(regimes) == 1 else None,
+        kind="success" if is_success else "failed",
+        n=len(members),
+        top_before=top_before,
+        edit_before=edit_before,
+        top_after=top_after,
+        edit_after=edit_after,
+        change=_mean([(one, fmean(change.sizes)) for one, change in changes]),
+        change_near=_mean(parts[0]),
+        change_far=_mean(parts[1]),
+        near=_beside_chance(near),
+    )
+
+
+def _tops(
+    members: Sequence[Explained], side_of: Callable[[Explained], Side]
+) -> tuple[dict[Where, BesideChance], InEdit]:
+    tops = [(one, top) for one in members if (top := top_places(one, side_of(one))) is not None]
+    of_edit = [top["edit"] for one, top in tops if one.shows_edit]
+    shares = {
+        place: _beside_chance(
+            [(one, top[place]) for one, top in tops if place != "edit" or one.shows_edit]
+        )
+        for place in TOPS
+    }
+    # Tied tokens share the top place: the edit has it where it has most of it.
+    in_edit = InEdit(
+        n=len(of_edit),
+        hits=sum(top.share > 0.5 for top in of_edit),
+        by_chance=float(sum(top.chance for top in of_edit)),
+    )
+    return shares, in_edit
+
+
+def _beside_chance(tops: Sequence[tuple[Explained, _Top]]) -> BesideChance:
+    return BesideChance(
+        share=item_mean(_by_unit((one, top.share) for one, top in tops)),
+        chance=item_mean(_by_unit((one, top.chance) for one, top in tops)),
+        excess=item_mean(_by_unit((one, top.share - top.chance) for one, top in tops), -1.0),
+    )
+
+
+def _mean(values: Iterable[tuple[Explained, float]]) -> Estimate:
+    """Estimate a mean that has no largest value."""
+    means = _by_unit(values)
+    m = means.size
+    method = f"bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
+    if not m:
+        return unknown(method)
+    return bootstrapped(float(means.mean()), resampled_mean(means, np.arange(m)), m, method)
+
+
+def _by_unit(values: Iterable[tuple[Explained, float]]) -> Numbers:
+    """Return the mean of each document's (else item's) values."""
+    by: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for one, value in values:
+        by[one.trial.arm.place.dataset, one.trial.cluster].append(value)
+    return np.array([fmean(by[unit]) for unit in sorted(by)], dtype=np.float64)
+
+
+def _profile(one: Explained) -> Profile:
+    trial = one.trial
+    return Profile(
+        trial_id=trial.id,
+        dataset=trial.arm.place.dataset,
+        item_id=trial.item.id,
+        victim=trial.arm.place.victim,
+        attack=trial.arm.attack.label,
+        verdict=trial.verdict.value,
+        regime=one.regime,
+        mask=one.mask,
+        key=one.key,
+        value=one.value,
+        gap=one.gap,
+        before=_map(one, one.before),
+        after=_map(one, one.after),
+    )
+
+
+def _map(one: Explained, side: Side) -> Map:
+    output = side.answer if side.answer in one.outputs else one.key
+    at = one.outputs.index(output or one.key)
+    return Map(
+        answer=side.answer,
+        output=one.outputs[at],
+        tokens=side.tokens,
+        segments=side.segments,
+        values=np.round(side.values[:, at], 6).tolist(),
+        base=float(side.base[at]),
+        full=float(side.full[at]),
+    )
+
+
+# What is shown ---------------------------------------------------------------------------------
+
+_TOPS: Mapping[Where, str] = {
+    "edit": "In the edit",
+    "key": "In the right option",
+    "answer": "In the chosen option",
+    "elsewhere": "Elsewhere",
+}
+_VALUES = {
+    "probability": "P(option) among the options",
+    "answer": "1 for the option that was answered, else 0, because the model gives no scores",
+    "mixed": "P(option), or 1 and 0 where an answer has no scores",
+    "score": "the model's score of the pair",
+}
+_REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
+_KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
+_MOST = 5
+"""Models that have a sentence; the tables have all."""
+
+
+def mask_words(mask: str) -> str:
+    """Say what stands for masked tokens.
+
+    >>> mask_words("..."), mask_words("")
+    ("masked as '...'", 'masked words left out')
+    """
+    return f"masked as {mask!r}" if mask else "masked words left out"
+
+
+def distinct(rows: Sequence[Profiles]) -> list[Profiles]:
+    """Return rows without those that repeat another one under a wider name.
+
+    A regime with one attack, or a model with one regime, has the same trials twice; they stand
+    once, under the narrower name.
+    """
+    groups: dict[tuple[str, str, str | None, str | None], list[Profiles]] = defaultdict(list)
+    for row in rows:
+        groups[_name(row)].append(row)
+
+    def sizes(name: tuple[str, str, str | None, str | None]) -> list[tuple[str, int]]:
+        return [(row.kind, row.n) for row in groups.get(name, ())]
+
+    repeated = {
+        wider
+        for name, members in list(groups.items())
+        for wider in _wider(members[0])
+        if sizes(wider) == sizes(name)
+    }
+    return [row for row in rows if _name(row) not in repeated]
+
+
+def _name(row: Profiles) -> tuple[str, str, str | None, str | None]:
+    return row.victim, row.mask, row.regime, row.attack
+
+
+def _wider(row: Profiles) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """Yield the names of groups that have all trials of the row: as many are the same ones."""
+    if row.attack is not None and row.shared_regime is not None:
+        yield row.victim, row.mask, row.shared_regime, None
+    if row.attack is not None or row.regime is not None:
+        yield row.victim, row.mask, None, None
+
+
+def _sentences(all_: Explanations) -> list[str]:
+    """Say for each model how often the top token lies in the edit, beside chance."""
+    groups: dict[tuple[str, str], list[Profiles]] = defaultdict(list)
+    for row in all_.rows:
+        if row.attack is None and row.regime is None and row.edit_after.n:
+            groups[row.victim, row.mask].append(row)
+    unit = "token" if "tokens" in all_.units else "word"
+    sentences = []
+    for (victim, mask), rows in list(groups.items())[:_MOST]:
+        masked = f", {mask_words(mask)}" if len(all_.masks) > 1 else ""
+        parts = [
+            f"in {row.edit_after.hits:,} of {_count(row, is_score=all_.is_score)}"
+            + (f" the top {unit} lies in the edit" if i == 0 else "")
+            + f", by chance in {_about(row.edit_after.by_chance)}"
+            for i, row in enumerate(rows)
+        ]
+        sentences.append(f"{victim}{masked}: {'; '.join(parts)}.")
+    if left := len(groups) - len(sentences):
+        sentences.append(f"The tables have {left:,} more.")
+    return sentences
+
+
+def _count(row: Profiles, *, is_score: bool) -> str:
+    n, words = row.edit_after.n, ("pair", "pairs") if is_score else _KINDS[row.kind]
+    return f"{n:,} {words[n != 1]}"
+
+
+def _about(n: float) -> str:
+    """Write an expected count.
+
+    >>> _about(0.04), _about(2.31), _about(1312.4)
+    ('fewer than .1', '2.3', '1,312')
+    """
+    if 0 < n < 0.1:
+        return "fewer than .1"
+    return f"{n:,.0f}" if n >= 10 else f"{n:.1f}".removeprefix("0").removesuffix(".0") or "0"
+
+
+def _heads(all_: Explanations) -> list[Field[Profiles]]:
+    def which(row: Profiles) -> str:
+        words = "all" if row.regime is None else _REGIMES[row.regime]
+        if row.attack is not None:
+            words = label(row.attack).words
+        return words + (f", {mask_words(row.mask)}" if len(all_.masks) > 1 else "")
+
+    return [
+        Field(column=Column(heading="Attacks"), read=which),
+        Field(
+            column=Column(heading="Trials"),
+            read=lambda row: "pairs" if all_.is_score else _KINDS[row.kind][1],
+        ),
+        Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
+        Field(column=Column(heading="n", form="count"), read=lambda row: row.n),
+    ]
+
+
+def _first(head: Field[Profiles]) -> Callable[[tuple[Profiles, str]], Any]:
+    return lambda pair: head.read(pair[0])
+
+
+def _top_fields(all_: Explanations) -> list[Field[tuple[Profiles, str]]]:
+    """Return columns for the places that the items have; pairs and entities have no options."""
+    places = dict(_TOPS)
+    if all_.is_score:
+        places = {place: _TOPS[place] for place in ("edit", "elsewhere")}
+    elif {case.key for case in all_.cases} == {FOUND}:
+        places = {"edit": _TOPS["edit"], "key": "In the entity", "elsewhere": _TOPS["elsewhere"]}
+    fields: list[Field[tuple[Profiles, str]]] = [
+        Field(column=Column(heading="Prompt"), read=lambda pair: pair[1])
+    ]
+    for place, words in places.items():
+        fields += _beside(words, place, partial(_top, place=place))
+    return fields
+
+
+def _top(pair: tuple[Profiles, str], place: Where) -> BesideChance:
+    row, side = pair
+    return (row.top_before if side == "before" else row.top_after)[place]
+
+
+def _beside(heading: str, key: str, read: Callable[[R], BesideChance]) -> list[Field[R]]:
+    """Return the columns of a share and of what chance would give."""
+    return [
+        Field(
+            column=Column(heading=heading, form="score", key=key),
+            read=lambda row: read(row).share,
+        ),
+        Field(
+            column=Column(heading="by chance", form="number", key=f"{key}_by_chance"),
+            read=lambda row: read(row).chance.value,
+        ),
+    ]
+
+
+def _edit(row: Profiles) -> BesideChance:
+    return row.top_after["edit"]
+
+
+def _near(row: Profiles) -> BesideChance:
+    return row.near
+
+
+BRIEF: Sequence[Field[Profiles]] = (
+    *_beside("In the edit", "edit", _edit),
+    *_beside("Change near it", "near", _near),
+)
+CHANGES: Sequence[Field[Profiles]] = (
+    Field(column=Column(heading="Mean change", form="score"), read=lambda row: row.change),
+    Field(
+        column=Column(heading=f"within {WINDOW} tokens", form="score"),
+        read=lambda row: row.change_near,
+    ),
+    Field(column=Column(heading="farther away", form="score"), read=lambda row: row.change_far),
+    *_beside("Share near", "near", _near),
+)
+
+
+def _chart(case: Profile, number: int, *, several: bool) -> Chart:
+    """Return the words of one profile: before in one panel, after in the other."""
+    title = f"{case.item_id}, {label(case.attack).words}, {label(case.victim).words}"
+    title += ", attack failed" if case.verdict == Verdict.HELD else ""
+    points = [
+        Point(x=i, y=value, series=token, panel=_head(when, side, case), tip=place)
+        for when, side in (("Before", case.before), ("After", case.after))
+        for i, (token, value, place) in enumerate(
+            zip(side.tokens, side.values, _places(side), strict=True)
+        )
+    ]
+    return Chart(
+        name=f"profile-{number}",
+        title=f"{title}, {mask_words(case.mask)}" if several else title,
+        kind="words",
+        x="token",
+        y="Shapley value",
+        points=tuple(points),
+        unit=False,
+    )
+
+
+def _places(side: Map) -> list[str]:
+    return [
+        f"{place}, edited" if edited else place
+        for place, edited, n in side.segments
+        for _ in range(n)
+    ]
+
+
+def _head(when: str, side: Map, case: Profile) -> str:
+    ends = f"{side.base:.3f}", f"{side.full:.3f}"
+    if case.value == SCORE:
+        return f"{when}: score {ends[1]}; with everything masked {ends[0]}"
+    answer = "no readable answer" if side.answer is None else f"answered {side.answer}"
+    right = " (right)" if side.answer == case.key else ""
+    return f"{when}: {answer}{right}; values for {side.output}: {ends[0]} to {ends[1]}"

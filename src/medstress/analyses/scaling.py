@@ -1,0 +1,779 @@
+"""How success grows with queries, changes with the exponent n, and goes with the model's size.
+
+References:
+    Xian et al., "Assessing biomedical knowledge robustness in large language models by
+    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Figures 2 to 4.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import log10
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses.as_json import FLAT
+from medstress.analyses.diversity import diversity
+from medstress.analyses.run import Cell, Run
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Entry,
+    Field,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    label,
+    panel,
+    place_labels,
+    table,
+    where,
+)
+from medstress.core.arms import Place
+from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.stats.permutation import sign_flip_p
+from medstress.stats.resampling import (
+    RESAMPLES,
+    ROUNDING,
+    around,
+    bootstrapped,
+    in_words,
+    item_mean,
+    resampled_mean,
+)
+from medstress.stats.shares import Numbers
+
+REGIMES = ("near", "random", "far")
+"""n < 0, n = 0 or plain random sampling, n > 0."""
+GROUPS = ("all", "generalist", "specialist")
+"""Groups of models with a trend of their own."""
+MOST = 1_000
+"""Up to this budget success is counted for every budget, beyond it as far as anybody asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Where the curve of one attack levels off."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    budget: int
+    n_items: int
+    shape: Inflection = field(metadata=FLAT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePair:
+    """The curves of two attacks with one goal in one place."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    against: str
+    budget: int
+    n_items: int
+    crossover: Estimate
+    """The budget from which the one that trails at first leads for good."""
+    crossing_share: float | None
+    """Share of the resamples in which the same attack overtakes."""
+    leads_after: str | None
+    """The attack that leads after the crossover."""
+    gap: Estimate
+    """The largest difference, `attack` minus `against`; its band holds over all budgets."""
+    gap_budget: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtExponent:
+    """One attack of a series."""
+
+    n: float | None
+    """None for plain random sampling."""
+    attack: str
+    asr: Estimate
+    asr_at_1: Estimate
+    diversity_unbiased: Estimate
+    prompt_similarity: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Whether two regimes succeed equally often on the same items."""
+
+    comparison: str
+    against: str
+    difference: Estimate
+    p: float
+    p_adjusted: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme:
+    """Where success is highest or lowest over n."""
+
+    n: Estimate
+    inside_share: float
+    """Share of the resamples in which it is at neither end of the grid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What a series shows on the items that all its attacks attacked."""
+
+    n_items: int
+    regimes: Mapping[str, Estimate]
+    """Mean success over the values of n of a regime: its best n would be chosen on these items."""
+    tests: Sequence[Contrast]
+    peaks: Mapping[str, Extreme]
+    """The n of highest success on either side of 0."""
+    valley: Extreme | None
+    """The n of lowest success; random sampling counts as n = 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """PDWS attacks that differ only in n, ordered by it, and random sampling beside them."""
+
+    dataset: str
+    group: str
+    victim: str
+    spec: Mapping[str, Any]
+    points: Sequence[AtExponent]
+    random: AtExponent | None
+    shared: Shared = field(metadata=FLAT)
+
+    @property
+    def place(self) -> Place:
+        """Where the attacks were tried."""
+        return Place(self.dataset, self.group, self.victim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """One model of known size under one attack."""
+
+    victim: str
+    parameters: float
+    family: str | None
+    victim_group: str | None
+    accuracy: Estimate
+    accuracy_after: Estimate
+    asr: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BySize:
+    """Models of known size under one attack, the smallest first."""
+
+    dataset: str
+    group: str
+    attack: str
+    points: Sequence[Sized]
+    trend: Mapping[str, Estimate]
+    """Change of ASR for ten times the parameters, by group of models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling(Shown):
+    """Curves over the budget, series over n, models by size."""
+
+    curves: Sequence[Curve]
+    pairs: Sequence[CurvePair]
+    exponents: Sequence[Series]
+    size: Sequence[BySize]
+    title = "Queries, exponents and sizes"
+
+    def tables(self) -> Sequence[Table]:
+        """Where curves level off and cross; the regimes of n; sizes."""
+        tables = []
+        if self.curves:
+            note = "Recommended: from this budget on more queries bring little, beyond chance."
+            caption = "Where more queries bring little"
+            tables.append(table("scaling", caption, self.curves, CURVES, n_labels=4, notes=[note]))
+        if self.pairs:
+            caption = "Two attacks over the budget"
+            tables.append(table("curve-pairs", caption, self.pairs, PAIRS, n_labels=5))
+        if self.exponents:
+            points = [
+                (series, point)
+                for series in self.exponents
+                for point in (*series.points, *((series.random,) if series.random else ()))
+            ]
+            caption = "Success by the exponent n"
+            tables.append(table("exponents", caption, points, POINTS, n_labels=4))
+            tests = [(series, test) for series in self.exponents for test in series.shared.tests]
+            if tests:
+                caption = "Near, random and far names on the same items"
+                tables.append(table("regimes", caption, tests, TESTS, n_labels=4))
+            extremes = [(series, one) for series in self.exponents for one in _extremes(series)]
+            note = "The n of highest and lowest success are chosen on the items that they are of."
+            caption = "Where success is highest and lowest over n"
+            if extremes:
+                tables.append(table("peaks", caption, extremes, PEAKS, n_labels=4, notes=[note]))
+        if self.size:
+            trends = [
+                (row, group, row.trend[group])
+                for row in self.size
+                for group in GROUPS
+                if group == "all" or row.trend[group].n
+            ]
+            caption = "Change of ASR for ten times the parameters"
+            tables.append(table("size", caption, trends, TRENDS, n_labels=4))
+        return tables
+
+    def charts(self) -> Sequence[Chart]:
+        """Success and diversity against n, and success against size."""
+        charts = []
+        lines = [series for series in self.exponents if len(series.points) > 1]
+        places = [series.place for series in lines]
+        for name, title, y in (
+            ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
+            ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
+            ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
+        ):
+            points = [
+                Point(x=point.n, y=value, series=_budget(series), panel=panel(series.place, places))
+                for series in lines
+                for point in _on_axis(series)
+                if (value := getattr(point, name)).value is not None and point.n is not None
+            ]
+            if points:
+                charts.append(
+                    Chart(
+                        name=f"exponents-{name.replace('_', '-')}",
+                        title=title,
+                        kind="lines",
+                        x="n (near names below 0, random names at 0, far names above)",
+                        y=y,
+                        points=tuple(points),
+                    )
+                )
+        sizes = [
+            Point(
+                x=point.parameters,
+                y=point.asr,
+                series=point.victim,
+                panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
+                tip=point.victim_group or "",
+            )
+            for row in self.size
+            if len(row.points) > 1
+            for point in row.points
+        ]
+        if sizes:
+            charts.append(
+                Chart(
+                    name="size",
+                    title="Lost under attack, by size of the model",
+                    kind="dots",
+                    x="parameters",
+                    y="share of right answers lost",
+                    points=tuple(sizes),
+                    log_x=True,
+                    by_model=True,
+                )
+            )
+        return charts
+
+    def remarks(self) -> Sequence[Remark]:
+        """Which regime is shown to succeed more often than random sampling, and which is not."""
+        return [
+            Remark(
+                rule="regime",
+                level="note",
+                where=where(series.place, ", ".join(p.attack for p in series.points)),
+                sentence=_in_words(series, test),
+            )
+            for series in self.exponents
+            for test in series.shared.tests
+        ]
+
+
+class ScalingOfRun:
+    """Curves over the budget, series over n, models by size."""
+
+    name = "scaling"
+
+    def compute(self, run: Run) -> Scaling | None:
+        """Compute what there is of the three; None where there is nothing."""
+        by_place: dict[Place, list[Cell]] = defaultdict(list)
+        for cell in run.attacks:
+            if cell.attack.judged and not cell.attack.asks_clean_only and cell.eligible.any():
+                by_place[cell.place].append(cell)
+        curves: list[Curve] = []
+        pairs: list[CurvePair] = []
+        exponents: list[Series] = []
+        for place, cells in by_place.items():
+            _add_curves(place, cells, curves, pairs)
+            exponents += _series(place, cells)
+        size = by_size(run)
+        if not (curves or exponents or size):
+            return None
+        return Scaling(curves=curves, pairs=pairs, exponents=_adjusted(exponents), size=size)
+
+
+SCALING = ScalingOfRun()
+
+
+# Curves over the budget ------------------------------------------------------------------------
+
+
+def budget_of(cell: Cell) -> int:
+    """Return the largest budget worth counting; nothing changes beyond what was asked."""
+    budget = cell.attack.budget
+    if budget <= MOST:
+        return budget
+    return min(budget, max(MOST, *(trial.queries.asked for trial in cell.trials)))
+
+
+def hits(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False) -> Hits:
+    """Count the successes within every budget, unit by unit.
+
+    Args:
+        cell: trials of one attack in one place.
+        units: the documents (where known, else items) in the order of the rows.
+        budget: the largest budget to count for.
+        by_item: True if the units are items.
+    """
+    place = {unit: i for i, unit in enumerate(units)}
+    first, counts = np.zeros((len(units), budget)), np.zeros(len(units))
+    for trial, is_eligible in zip(cell.trials, cell.eligible, strict=True):
+        i = place.get(trial.item.id if by_item else trial.cluster)
+        if i is None or not is_eligible:
+            continue
+        counts[i] += 1
+        if trial.first is not None and trial.first.query <= budget:
+            first[i, trial.first.query - 1] += 1
+    return Hits(successes=first.cumsum(axis=1), counts=counts)
+
+
+def _add_curves(
+    place: Place, cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]
+) -> None:
+    """Add the curves of one place, and their pairs: of attacks with a budget of 2 or more."""
+    # An attack that asks every name has no budget to recommend.
+    limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
+    units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
+    arms = [(cell, hits(cell, units, budget_of(cell))) for cell in limited]
+    for cell, arm in arms:
+        curves.append(
+            Curve(
+                **place._asdict(),
+                attack=cell.attack.label,
+                budget=arm.budget,
+                n_items=int((arm.counts > 0).sum()),
+                shape=inflection(arm),
+            )
+        )
+    drawn = {id(arm): arm.resampled for _, arm in arms} if len(arms) > 1 else {}
+    for (first, ours), (second, others) in combinations(arms, 2):
+        # Reaching one goal sooner than another says nothing.
+        if first.attack.goal == second.attack.goal:
+            both = two_curves(ours, others, (drawn[id(ours)], drawn[id(others)]))
+            pairs.append(_pair(place, first.attack.label, second.attack.label, both))
+
+
+def _pair(place: Place, attack: str, against: str, both: TwoCurves) -> CurvePair:
+    return CurvePair(
+        **place._asdict(),
+        attack=attack,
+        against=against,
+        budget=both.budget,
+        n_items=both.n_items,
+        crossover=both.crossover,
+        crossing_share=both.crossing_share,
+        leads_after={"first": attack, "second": against}.get(both.leads or ""),
+        gap=both.gap,
+        gap_budget=both.gap_budget,
+    )
+
+
+# Series over n ---------------------------------------------------------------------------------
+
+
+def _series(place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
+    """Yield the series of one place, each with the random attack that differs in sampler alone."""
+    groups: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.attack.params.get("sampler") == "pdws" and cell.attack.params.get("n") is not None:
+            groups[_without(cell, "n")].append(cell)
+    for shared, members in sorted(groups.items()):
+        members.sort(key=lambda cell: float(cell.attack.params["n"]))
+        budget = max(map(budget_of, members))
+        random = _random_beside(cells, members[0], budget)
+        yield Series(
+            **place._asdict(),
+            spec=json.loads(shared),
+            points=[_point(cell, float(cell.attack.params["n"])) for cell in members],
+            random=None if random is None else _point(random, None),
+            shared=_compared(members, random, cells, budget),
+        )
+
+
+def _without(cell: Cell, *keys: str) -> str:
+    params = {key: value for key, value in cell.attack.params.items() if key not in keys}
+    return json.dumps(params, sort_keys=True)
+
+
+def _random_beside(cells: Sequence[Cell], cell: Cell, budget: int) -> Cell | None:
+    """Return the random attack that differs from this one only in sampler, n and budget."""
+    keys = ("n", "sampler", "budget")
+    alike = [
+        other
+        for other in cells
+        if other.attack.params.get("sampler") == "random"
+        and _without(other, *keys) == _without(cell, *keys)
+        and other.attack.budget >= budget
+    ]
+    return min(alike, key=lambda other: (other.attack.budget, other.attack.label), default=None)
+
+
+def _point(cell: Cell, n: float | None) -> AtExponent:
+    names = diversity(cell)
+    return AtExponent(
+        n=n,
+        attack=cell.attack.label,
+        asr=cell.share(cell.read("asr")),
+        asr_at_1=cell.share(cell.read("asr", 1)),
+        diversity_unbiased=names.diversity_unbiased,
+        prompt_similarity=names.prompt_similarity,
+    )
+
+
+def _compared(
+    members: Sequence[Cell], random: Cell | None, cells: Sequence[Cell], budget: int
+) -> Shared:
+    """Compare the attacks of a series on the items that all of them attacked."""
+    clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
+    items = sorted(clusters)
+    chosen = [*members, *((random,) if random else ())]
+    arms = [hits(cell, items, budget, by_item=True) for cell in chosen]
+    shared = np.all([arm.counts > 0 for arm in arms], axis=0)
+    rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
+    documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
+    units = np.unique(np.array(documents, dtype=str), return_inverse=True)[1]
+    return compare_regimes(rates, [float(cell.attack.params["n"]) for cell in members], units)
+
+
+def compare_regimes(rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]) -> Shared:
+    """Compare the regimes of one series; p-values are not adjusted yet.
+
+    Args:
+        rates: success by attack and item, shape (k, m): an attack for each exponent, and if there
+            is one more, random sampling.
+        exponents: the values of n, ascending.
+        units: the document of each item, shape (m,).
+    """
+    k, m = len(exponents), rates.shape[1]
+    has_random = len(rates) > k
+    members = {
+        "near": [i for i in range(k) if exponents[i] < 0],
+        "random": [k] if has_random else [i for i in range(k) if exponents[i] == 0],
+        "far": [i for i in range(k) if exponents[i] > 0],
+    }
+    means = {name: rates[rows].mean(axis=0) for name, rows in members.items() if rows}
+    none = unknown("no attack of this regime")
+    at = [*exponents, *([0.0] if has_random else ())]
+    grid = sorted(range(len(rates)), key=lambda i: at[i])
+    return Shared(
+        n_items=m,
+        regimes={r: item_mean(means[r], 0.0, units) if r in means else none for r in REGIMES},
+        tests=[
+            _contrast(first, second, means[first] - means[second], units)
+            for first, second in combinations(REGIMES, 2)
+            if first in means and second in means and m
+        ],
+        peaks={
+            name: peak(rates[members[name]].T, [exponents[i] for i in members[name]], units)
+            for name in ("near", "far")
+            if members[name] and m
+        },
+        valley=peak(-rates[grid].T, [at[i] for i in grid], units)
+        if m and members["near"] and members["far"]
+        else None,
+    )
+
+
+def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.int64]) -> Contrast:
+    p = sign_flip_p(np.bincount(units, weights=difference).astype(np.float64))
+    return Contrast(
+        comparison=first,
+        against=second,
+        difference=item_mean(difference, -1.0, units),
+        p=p,
+        p_adjusted=p,
+        method="difference of the mean success rate over the values of n of each regime, item by "
+        f"item; sign-flip permutation test, two-sided, over {in_words(units)}; adjusted by "
+        "Benjamini-Hochberg over all series of a goal",
+    )
+
+
+def peak(rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]) -> Extreme:
+    """Find the n with the highest rate, and whether it lies inside the grid.
+
+    Args:
+        rates: by item and n, shape (m, k).
+        exponents: the values of n, ascending.
+        units: the document of each item, shape (m,).
+    """
+    m, k = rates.shape
+    best = int(np.argmax(rates.mean(axis=0)))
+    drawn = np.argmax(np.round(resampled_mean(rates, units), 12), axis=1)
+    method = f"bootstrap over {in_words(units)}, {RESAMPLES} resamples; optimistic: chosen on "
+    values = np.asarray(exponents, dtype=np.float64)
+    return Extreme(
+        n=around(bootstrapped(float(values[best]), values[drawn], m, f"{method}these items")),
+        inside_share=float(((drawn > 0) & (drawn < k - 1)).mean()),
+    )
+
+
+def _adjusted(rows: Sequence[Series]) -> list[Series]:
+    """Return the series with p-values adjusted over all tests of one goal."""
+    families: dict[str, list[Contrast]] = defaultdict(list)
+    for row in rows:
+        families[str(row.spec.get("goal"))] += row.shared.tests
+    adjusted = {
+        id(test): replace(test, p_adjusted=p)
+        for tests in families.values()
+        for test, p in zip(tests, benjamini_hochberg([t.p for t in tests]), strict=True)
+    }
+    return [
+        replace(row, shared=replace(row.shared, tests=[adjusted[id(t)] for t in row.shared.tests]))
+        for row in rows
+    ]
+
+
+# Models by size --------------------------------------------------------------------------------
+
+
+def by_size(run: Run) -> list[BySize]:
+    """Return accuracy and ASR of models of known size, and the trend of each group of models."""
+    victims: Mapping[str, Any] = run.manifest["victims"]
+    rows: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
+    for cell in run.attacks:
+        has_size = victims.get(cell.place.victim, {}).get("parameters") is not None
+        if has_size and cell.attack.judged and not cell.attack.asks_clean_only:
+            rows[cell.place.dataset, cell.place.group, cell.attack.label].append(cell)
+    sizes = []
+    for (dataset, group, attack), cells in sorted(rows.items()):
+        points = [(_sized(cell, victims[cell.place.victim]), _ends(cell)) for cell in cells]
+        points.sort(key=lambda pair: (pair[0].parameters, pair[0].victim))
+        sizes.append(
+            BySize(
+                dataset=dataset,
+                group=group,
+                attack=attack,
+                points=[point for point, _ in points],
+                trend={
+                    name: trend([p for p in points if name in ("all", p[0].victim_group)])
+                    for name in GROUPS
+                },
+            )
+        )
+    return sizes
+
+
+def _sized(cell: Cell, victim: Mapping[str, Any]) -> Sized:
+    return Sized(
+        victim=cell.place.victim,
+        parameters=float(victim["parameters"]),
+        family=victim.get("family"),
+        victim_group=victim.get("group"),
+        accuracy=cell.share(cell.read("accuracy")),
+        accuracy_after=cell.share(cell.read("accuracy_after")),
+        asr=cell.share(cell.read("asr")),
+    )
+
+
+def _ends(cell: Cell) -> tuple[float, float]:
+    """Return the least and the largest ASR that open answers allow."""
+    read = cell.read("asr")
+    if not read.may_count.any():
+        return 0.0, 1.0
+    return float(read.least[read.may_count].mean()), float(read.most[read.may_count].mean())
+
+
+def trend(points: Sequence[tuple[Sized, tuple[float, float]]]) -> Estimate:
+    """Estimate the change of ASR for ten times the parameters, by least squares over models.
+
+    All models weigh the same; the interval is Student's. With few models of few families it says
+    little about other models. Where answers are open, its worst ends are those of the steepest
+    lines: small models at one end of what is open and large ones at the other.
+
+    Args:
+        points: each model, and the least and the largest ASR that its open answers allow.
+    """
+    rated = [(p, ends) for p, ends in points if p.asr.value is not None]
+    sizes = np.array([log10(p.parameters) for p, _ in rated])
+    if len(set(sizes.tolist())) < 3:
+        return unknown("needs victims of three sizes", len(rated))
+    line = _line(sizes, np.array([p.asr.value for p, _ in rated]))
+    if all(p.asr.worst is None for p, _ in rated):
+        return line
+    large = sizes > sizes.mean()
+    ends = np.array([pair for _, pair in rated])
+    falls, rises = (_line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1))
+    lows = [e.low if e.low is not None else e.value for e in (line, falls)]
+    highs = [e.high if e.high is not None else e.value for e in (line, rises)]
+    return replace(
+        line,
+        worst=(min(x for x in lows if x is not None), max(x for x in highs if x is not None)),
+    )
+
+
+def _line(x: Numbers, y: Numbers) -> Estimate:
+    from scipy.special import stdtrit
+
+    n, spread = len(x), float(((x - x.mean()) ** 2).sum())
+    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
+    residuals = y - y.mean() - slope * (x - x.mean())
+    method = "least squares of ASR on log10(parameters) over victims"
+    if np.abs(residuals).max() < ROUNDING:
+        why = f"{method}: no interval, as the victims lie on one line"
+        return Estimate(value=slope, n=n, low=None, high=None, method=why)
+    error = float(np.sqrt((residuals**2).sum() / (n - 2) / spread))
+    half, method = float(stdtrit(n - 2, 0.975)) * error, f"{method}, Student's t 95 %"
+    return Estimate(value=slope, n=n, low=slope - half, high=slope + half, method=method)
+
+
+# What is shown ---------------------------------------------------------------------------------
+
+
+def _on_axis(series: Series) -> list[AtExponent]:
+    """Return the points of a series in order of n, random sampling at 0 unless n = 0 was run."""
+    points = list(series.points)
+    if series.random is not None and all(point.n != 0 for point in points):
+        points.append(replace(series.random, n=0.0))
+    return sorted(points, key=lambda point: point.n or 0.0)
+
+
+def _budget(series: Series) -> str:
+    parts = [f"{series.spec['budget']} queries" if series.spec.get("budget") else ""]
+    parts += [str(series.spec[key]) for key in ("goal", "choices") if series.spec.get(key)]
+    return ", ".join(filter(None, parts))
+
+
+def _extremes(series: Series) -> Iterator[tuple[str, Extreme]]:
+    for name, extreme in series.shared.peaks.items():
+        yield f"highest, {name} names", extreme
+    if series.shared.valley is not None:
+        yield "lowest", series.shared.valley
+
+
+def _in_words(series: Series, test: Contrast) -> str:
+    """Say what a test shows; a difference that may be chance has no direction."""
+    first, second = (f"{name} names" for name in (test.comparison, test.against))
+    head = f"{series.victim}, {series.group}: "
+    value = test.difference.value
+    if value is None or test.p_adjusted > 0.05:
+        return f"{head}{first} are not shown to succeed more or less often than {second}."
+    return f"{head}{first} succeed {'more' if value > 0 else 'less'} often than {second}."
+
+
+def _field(heading: str, form: str, name: str, tip: str = "", *, wide: bool = False) -> Field[Any]:
+    column = Column(heading=heading, form=form, key=name, tip=tip, wide=wide)  # type: ignore[arg-type]
+    return Field(column=column, read=lambda row: getattr(row, name))
+
+
+def _why(estimate: Estimate) -> Entry:
+    """Return an estimate, and where it has no value why."""
+    return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
+
+
+def _of_series(row: tuple[Series, object]) -> Series:
+    return row[0]
+
+
+CURVES: Sequence[Field[Curve]] = (
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    *place_labels(lambda row: row),
+    _field("Budget", "count", "budget"),
+    _field("Items", "count", "n_items", wide=True),
+    Field(
+        column=Column(heading="Levels off at", form="score", tip="queries"),
+        read=lambda row: _why(row.shape.inflection),
+    ),
+    Field(
+        column=Column(heading="Rise before", form="score", tip="per unit of ln(budget)", wide=True),
+        read=lambda row: row.shape.slope_before,
+    ),
+    Field(
+        column=Column(heading="Rise after", form="score", tip="per unit of ln(budget)", wide=True),
+        read=lambda row: row.shape.slope_after,
+    ),
+    Field(
+        column=Column(heading="Recommended budget", form="count"),
+        read=lambda row: row.shape.recommended_budget,
+    ),
+)
+PAIRS: Sequence[Field[CurvePair]] = (
+    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    Field(column=Column(heading="Against"), read=lambda row: label(row.against)),
+    *place_labels(lambda row: row),
+    _field("Items", "count", "n_items", wide=True),
+    _field("Largest gap", "score", "gap", "first minus second"),
+    _field("at", "score", "gap_budget", "queries"),
+    Field(
+        column=Column(heading="Overtakes at", form="score", tip="queries"),
+        read=lambda row: row.crossover,
+    ),
+    Field(
+        column=Column(heading="Leads then"),
+        read=lambda row: None if row.leads_after is None else label(row.leads_after),
+    ),
+)
+POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
+    Field(column=Column(heading="Attack"), read=lambda pair: label(pair[1].attack)),
+    *place_labels(_of_series),
+    Field(column=Column(heading="n", form="number"), read=lambda pair: pair[1].n),
+    Field(column=Column(heading="Lost (ASR)", form="share"), read=lambda pair: pair[1].asr),
+    Field(
+        column=Column(heading="at the first query", form="share"),
+        read=lambda pair: pair[1].asr_at_1,
+    ),
+    Field(
+        column=Column(heading="Diversity", form="score", tip="unbiased Gini-Simpson index"),
+        read=lambda pair: pair[1].diversity_unbiased,
+    ),
+    Field(
+        column=Column(heading="Prompt similarity", form="score", wide=True),
+        read=lambda pair: pair[1].prompt_similarity,
+    ),
+)
+TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
+    Field(column=Column(heading="Names"), read=lambda pair: pair[1].comparison),
+    *place_labels(_of_series),
+    Field(column=Column(heading="Against"), read=lambda pair: pair[1].against),
+    Field(column=Column(heading="Difference", form="score"), read=lambda p: p[1].difference),
+    Field(column=Column(heading="p", form="p"), read=lambda pair: pair[1].p),
+    Field(column=Column(heading="p adjusted", form="p"), read=lambda pair: pair[1].p_adjusted),
+)
+PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
+    Field(column=Column(heading="Success"), read=lambda row: row[1][0]),
+    *place_labels(_of_series),
+    Field(column=Column(heading="n", form="score"), read=lambda row: row[1][1].n),
+    Field(
+        column=Column(heading="Inside the grid", form="number", tip="share of resamples"),
+        read=lambda row: row[1][1].inside_share,
+    ),
+)
+TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
+    Field(column=Column(heading="Attack"), read=lambda row: label(row[0].attack)),
+    Field(column=Column(heading="Models"), read=lambda row: row[1]),
+    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row[0].dataset)),
+    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row[0].group)),
+    Field(column=Column(heading="Change", form="score"), read=lambda row: _why(row[2])),
+)

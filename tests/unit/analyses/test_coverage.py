@@ -1,0 +1,180 @@
+"""What was tried of what may be put in, and success by the size of an edit: planted queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from medstress.analyses.coverage import BINS, NAMES, Coverage, Names, Swept, sweep
+from medstress.core.arms import AttackRecord
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Outcome, Verdict
+from medstress.core.text import Edit
+from medstress.core.trials import Trial
+from medstress.testing.planted import arm, planted_run, trial
+
+N_NAMES = 10
+GROUPS = {"drugs": {"n_names": N_NAMES}}
+
+
+def item(number: int, *, mentioned: str = "ABCD") -> Question:
+    """Four options of one name each; the right answer's is mentioned too."""
+    options = tuple(f"{letter.lower()}ol" for letter in "ABCD")
+    mentions = tuple(Mention(field=letter, start=0, end=3, type="T121") for letter in mentioned)
+    return Question(id=f"q{number}", stem="Which?", options=options, key="A", mentions=mentions)
+
+
+def put(name: str, option: str = "B") -> tuple[Edit, ...]:
+    return (Edit(field=option, start=0, end=3, replacement=name),)
+
+
+def names_of(
+    trials: Sequence[Trial], queries: Sequence[Sequence[tuple[Edit, ...]]], **parts: Any
+) -> Names:
+    """Compute the result of trials whose queries are planted."""
+    edits = {
+        n + 1: [(query + 1, one) for query, one in enumerate(of)] for n, of in enumerate(queries)
+    }
+    run = planted_run(trials, edits=edits, groups=GROUPS, **parts)
+    result = run.of(NAMES)
+    assert result is not None
+    return result
+
+
+def covered(
+    queries: Sequence[Sequence[tuple[Edit, ...]]],
+    excluded: dict[str, int] | None = None,
+    **of: Any,
+) -> Coverage:
+    trials = [
+        trial(i, item=item(i, **of), asked=len(asked), excluded=excluded or {})
+        for i, asked in enumerate(queries)
+    ]
+    return names_of(trials, queries).coverage[0]
+
+
+def every(option: str = "B") -> list[tuple[Edit, ...]]:
+    return [put(f"name {i}", option) for i in range(N_NAMES)]
+
+
+def test_every_name_in_one_of_three_options_is_a_third() -> None:
+    """Spans that were never asked count; the right answer is never replaced."""
+    got = covered([every(), every()])
+    assert (got.n_spans_asked, got.n_spans) == (2, 6)
+    assert (got.n_tried, got.n_allowed) == (20, 60)
+    assert got.share.value == pytest.approx(1 / 3)
+    assert got.share_of_asked.value == 1
+    assert not got.is_complete
+    assert "every allowed name" not in got.statement
+
+
+def test_what_was_tried_whole_is_complete() -> None:
+    got = covered([[*every("B"), *every("C"), *every("D")]])
+    assert got.is_complete
+    assert got.statement == "every allowed name was tried in every span of every item"
+    assert covered([every()], mentioned="AB").is_complete
+
+
+def test_an_item_tried_twice_as_much_does_not_make_up_for_another() -> None:
+    got = covered([every(), every()[:9]], mentioned="AB")
+    assert not got.is_complete
+    assert got.share.value == pytest.approx(0.95)
+
+
+def test_exclusions_are_taken_off_and_those_of_one_span_are_not_known_of_others() -> None:
+    got = covered([every()[:4]], {"key_duplicate": 2}, mentioned="AB")
+    assert (got.n_allowed, got.share.value, got.is_exact) == (8, 0.5, True)
+    far = covered([every()[:4]], {"key_duplicate": 2, "edit_distance": 4}, mentioned="ABC")
+    assert (far.n_allowed, far.is_exact) == (4 + 8, False)
+    assert far.share_of_asked.value == 1
+    assert not far.is_complete
+
+
+def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_count() -> None:
+    far = AttackRecord(label="far names", name="entity_substitution", budget=8, draws_names=True)
+    one = item(1, mentioned="AB")
+    trials = [
+        trial(1, arm(seed=0), item=one, asked=2, excluded={}),
+        trial(1, arm(seed=1), item=one, asked=2, excluded={}),
+        trial(1, arm(far), item=one, asked=1, excluded={}),
+    ]
+    queries = [[put("a"), put("B")], [put("b"), put("c")], [put("d")]]
+    rows = {row.attack: row for row in names_of(trials, queries).coverage}
+    assert rows["near names"].n_tried == 3
+    assert rows["near names"].n_distinct == 3
+    assert rows[None].share.value == pytest.approx(0.4)
+
+
+def test_trials_without_a_query_and_probes_are_no_part_of_it() -> None:
+    asked = [*every()[:3]]
+    trials = [
+        trial(1, item=item(1, mentioned="AB"), asked=4, excluded={}),
+        trial(2, item=item(2), verdict=Verdict.ALREADY_WRONG),
+    ]
+    got = names_of(trials, [[put(""), *asked], []]).coverage[0]
+    assert (got.n_items, got.n_tried) == (1, 3)
+
+
+def test_success_of_first_queries_by_words_and_by_distance() -> None:
+    trials, queries = [], []
+    for i in range(6):
+        name = "two words" if i < 4 else " ".join("abcdefgh")
+        trials.append(trial(i, item=item(i), flipped_at=1 if i < 2 else 3))
+        queries.append([put(name)])
+    sizes = names_of(trials, queries).sizes
+    words = {(row.low, row.high): row.asr_at_1 for row in sizes if row.unit == "words"}
+    assert {key: (e.hits, e.n) for key, e in words.items()} == {(1, 2): (2, 4), (1, 6): (0, 2)}
+    tokens = [(row.low, row.high, row.n_items) for row in sizes if row.unit == "tokens"]
+    assert tokens == [(2, 2, 4), (6, None, 2)]
+    characters = [(row.low, row.high) for row in sizes if row.unit == "characters"]
+    assert characters == [(5, 9), (10, 14)]
+
+
+def test_a_probe_before_the_first_name_leaves_the_first_name_first() -> None:
+    """The saliency probe is query 1, the first name query 2: a success there is one at once."""
+    trials = [trial(1, item=item(1), flipped_at=2), trial(2, item=item(2), flipped_at=3)]
+    probe = put("")
+    sizes = names_of(trials, [[probe, put("a")], [probe, put("b"), put("c")]]).sizes
+    (row,) = [row for row in sizes if row.unit == "words"]
+    assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)
+
+
+def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage() -> None:
+    noise = AttackRecord(label="typos", name="swap_noise", budget=1, whole_copy=True)
+    got = names_of([trial(1, arm(noise), item=item(1), flipped_at=1)], [[put("lob")]])
+    assert (got.named, got.coverage) == ([], [])
+    assert len(got.sizes) == 3
+
+
+def test_the_result_shows_itself() -> None:
+    trials = [trial(i, item=item(i), flipped_at=1, excluded={}) for i in range(3)]
+    got = names_of(trials, [[put("one")], [put("two words")], [put("one")]])
+    assert [t.name for t in got.tables()] == [
+        "diversity",
+        "coverage",
+        "edit-words",
+        "edit-characters",
+        "edit-tokens",
+    ]
+    (chart,) = got.charts()
+    assert {(p.series, p.x) for p in chart.points} == {("1", "1"), ("1", "2")}
+
+
+def test_a_sweep_gives_success_by_classes_of_equally_many_names() -> None:
+    """The 10 nearest of 100 names are lethal; one answer in the last class cannot be read."""
+    answers = [Outcome.WRONG] * 10 + [Outcome.RIGHT] * 89 + [Outcome.UNREADABLE]
+    distances = tuple(float(i) for i in range(BINS + 1))
+    trials = [trial(i, flipped_at=1, distances=distances) for i in range(2)]
+    (cell,) = planted_run(trials).cells
+    got = sweep(cell, [Swept(one, answers) for one in cell.trials])
+    assert got is not None
+    assert (got.n_items, got.n_asked, got.n_wrong) == (2, 200, 20)
+    assert [one.success.value for one in got.classes] == [1, 1, *[0] * 18]
+    assert got.classes[3].distance == (3.0, 4.0)
+    assert got.classes[-1].success.worst is not None
+    assert got.classes[-2].success.worst is None
+    swapped = sweep(cell, [Swept(one, answers) for one in reversed(cell.trials)])
+    assert swapped == got
+    assert sweep(cell, []) is None

@@ -1,0 +1,130 @@
+"""Diversity of names: planted names, seeds, and the interval of each form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from medstress.analyses.diversity import Diversity, diversity, gini_simpson
+from medstress.core.trials import Success, Trial
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import arm, edit, planted_run, trial
+
+
+def of(trials: list[Trial]) -> Diversity:
+    (cell,) = planted_run(trials).cells
+    return diversity(cell)
+
+
+def named(name: Callable[[int, int], str], n_items: int, n_seeds: int = 1) -> list[Trial]:
+    return [
+        trial(i, arm(seed=seed), flipped_at=1, name=name(i, seed))
+        for seed in range(n_seeds)
+        for i in range(n_items)
+    ]
+
+
+def test_three_of_one_and_one_of_another_give_three_eighths_and_a_half() -> None:
+    got = of(named(lambda i, _: "a" if i else "b", 4))
+    assert (got.diversity.value, got.diversity_unbiased.value) == (0.375, 0.5)
+    assert gini_simpson([[3, 1], [2, 2]]).tolist() == [0.375, 0.5]
+
+
+def test_one_name_that_wins_everything_is_no_diversity_and_still_has_an_interval() -> None:
+    got = of(named(lambda *_: "Zinc", 6))
+    low = wilson(6, 6).low
+    assert low is not None
+    for estimate in (got.diversity, got.diversity_unbiased):
+        assert (estimate.value, estimate.low) == (0, 0)
+        assert estimate.high == pytest.approx(1 - low**2)
+        assert "6 items that look alike" in estimate.method
+
+
+def test_names_that_all_differ_have_the_unbiased_index_of_one() -> None:
+    got = of(named(lambda i, _: f"name {i}", 10))
+    assert got.diversity.value == pytest.approx(0.9)
+    assert got.diversity_unbiased.value == 1
+    assert got.diversity_unbiased.low is not None
+    assert got.diversity_unbiased.low < 1
+
+
+def test_without_success_nothing_is_known_and_one_has_the_plain_form_alone() -> None:
+    none = of([trial(1), trial(2)])
+    assert (none.diversity.value, none.diversity.n, none.diversity.low) == (None, 0, None)
+    one = of([trial(1, flipped_at=3), trial(2)])
+    assert (one.diversity.value, one.diversity.n) == (0, 1)
+    assert (one.diversity_unbiased.value, one.diversity_unbiased.n) == (None, 1)
+
+
+def test_it_is_taken_within_each_seed_and_then_averaged() -> None:
+    """A model falls for whatever is drawn: one name a seed is no diversity, though pooled it is."""
+    alike = of(named(lambda _, seed: f"name of seed {seed}", 40, 5))
+    assert (alike.diversity.value, alike.diversity_unbiased.value) == (0, 0)
+    assert alike.diversity.n == 200
+    halves = of(named(lambda i, _: f"name {i % 2}", 40, 5))
+    assert halves.diversity.value == pytest.approx(0.5)
+    assert halves.diversity_unbiased.value == pytest.approx(20 / 39)
+    assert halves.diversity.method.startswith("mean over 5 seeds, within each; bootstrap over ")
+
+
+def test_a_seed_with_too_few_successes_has_no_index_to_average() -> None:
+    trials = [*named(lambda i, _: "ab"[i], 2), trial(0, arm(seed=1), flipped_at=1, name="a")]
+    got = of([*trials, trial(0, arm(seed=2))])
+    assert (got.diversity.value, got.diversity.n) == (0.25, 3)
+    assert (got.diversity_unbiased.value, got.diversity_unbiased.n) == (1.0, 2)
+
+
+def test_successes_of_one_document_are_drawn_together() -> None:
+    apart = of(named(lambda i, _: "abc"[i % 3], 12))
+    together = of(
+        [trial(i, flipped_at=1, name="abc"[i % 3], cluster=f"document {i % 3}") for i in range(12)]
+    )
+    assert apart.diversity.value == together.diversity.value
+    assert apart.diversity.low is not None
+    assert together.diversity.low is not None
+    assert together.diversity.low < apart.diversity.low
+
+
+def test_the_name_is_that_of_the_first_success_where_the_search_went_on() -> None:
+    trials = []
+    for i in range(4):
+        one = trial(i, flipped_at=2, name=f"valid {i}")
+        assert one.pick is not None
+        first = Success(query=1, edits=(edit("Nearly the key"),), answer=one.pick.answer)
+        trials.append(trial(i, flipped_at=2, name=f"valid {i}", first=first))
+    assert of(trials).diversity.value == 0
+
+
+def test_the_interval_covers_the_planted_diversity() -> None:
+    """Eight equally likely names, the same one in every seed of an item; nominal 95 %."""
+    rng = np.random.default_rng(2)
+    inside = 0
+    for _ in range(60):
+        names = rng.integers(0, 8, 60)
+        trials = [
+            trial(i, arm(seed=seed), flipped_at=1, name=str(names[i]))
+            for seed in range(3)
+            for i in range(60)
+        ]
+        got = of(trials).diversity_unbiased
+        assert got.low is not None
+        assert got.high is not None
+        inside += got.low <= 7 / 8 <= got.high
+    assert inside >= 52  # P(fewer | 95 %) < .01
+
+
+def test_prompt_similarity_is_the_mean_over_first_successes_that_were_embedded() -> None:
+    trials = []
+    for i in range(5):
+        one = trial(i, flipped_at=1)
+        assert one.first is not None
+        similar = None if i == 4 else 0.9 + i / 100
+        first = Success(query=1, edits=one.first.edits, answer=one.first.answer, similarity=similar)
+        trials.append(trial(i, flipped_at=1, first=first, pick=first))
+    got = of([*trials, trial(9)]).prompt_similarity
+    assert got.value == pytest.approx(0.915)
+    assert got.n == 4
+    assert "1 not embedded" in got.method
+    assert of([trial(1, flipped_at=1)]).prompt_similarity.value is None

@@ -1,0 +1,214 @@
+"""Shapley profiles of planted values: where the top token lies, and how far an edit moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.analyses.as_json import as_json
+from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shares
+from medstress.core.arms import AttackRecord
+from medstress.core.trials import Trial
+from medstress.store.inquiries import StoredInquiry
+from medstress.testing.planted import arm, planted_run, trial
+
+FAR = AttackRecord(label="far names", name="entity_substitution", params={"n": 20})
+NONE = AttackRecord(label="random names", name="entity_substitution", params={"n": None})
+
+
+def side(edit: float, answer: str | None = "B", rest: float = 0.01, n_rest: int = 30) -> Any:
+    """A prompt of `n_rest` tokens of the stem, then option A, then option B, which is the edit.
+
+    Values for B are those of the edit; for A the opposite.
+    """
+    values = [*([rest] * n_rest), 0.0, edit]
+    return {
+        "answer": answer,
+        "tokens": [*(f"word{i} " for i in range(n_rest)), "aspirin ", "trapicin"],
+        "segments": [["stem", False, n_rest], ["A", False, 1], ["B", True, 1]],
+        "values": [[-v, v] for v in values],
+        "base": [0.5, 0.5],
+        "full": [0.5 - sum(values), 0.5 + sum(values)],
+        "evaluations": 100,
+        "gap": 0.0,
+    }
+
+
+def explained(
+    one: Trial,
+    before: Any = None,
+    after: Any = None,
+    mask: str = "...",
+    evaluations: int = 100,
+    note: str | None = None,
+    **of: Any,
+) -> StoredInquiry:
+    """What `explain` stored of a trial."""
+    place = one.arm.place
+    findings = {
+        "outputs": ["A", "B"],
+        "key": "A",
+        "value": "probability",
+        "units": "tokens",
+        "before": before or side(0.0, "A"),
+        "after": after or side(0.4),
+        **of,
+    }
+    return StoredInquiry(
+        dataset=place.dataset,
+        group=place.group,
+        victim=place.victim,
+        attack=one.arm.attack.label,
+        seed=one.arm.seed,
+        item_id=one.item.id,
+        purpose="explain",
+        spec={"trial": one.id, "mask": mask, "evaluations": evaluations},
+        outcomes=[],
+        reached=None,
+        note=note,
+        findings=None if note else findings,
+    )
+
+
+def explanations(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry]) -> Explanations:
+    result = planted_run(trials, inquiries=inquiries).of(EXPLANATIONS)
+    assert result is not None
+    return result
+
+
+def test_nothing_explained_is_no_result() -> None:
+    assert planted_run([trial(1)]).of(EXPLANATIONS) is None
+
+
+def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives() -> None:
+    wins = [trial(i, flipped_at=1) for i in range(6)]
+    result = explanations(wins, [explained(one) for one in wins])
+    row = result.rows[0]
+    assert (row.kind, row.n, row.edit_after.hits, row.edit_after.n) == ("success", 6, 6, 6)
+    assert row.edit_after.by_chance == pytest.approx(6 / 32)
+    edit = row.top_after["edit"]
+    assert edit.share.value == 1.0
+    assert edit.chance.value == pytest.approx(1 / 32)
+    assert edit.excess.value == pytest.approx(31 / 32)
+    # The edit is in the option that was answered, and not in the right one.
+    assert row.top_after["answer"].share.value == 1.0
+    assert row.top_after["key"].share.value == 0.0
+    assert row.top_after["elsewhere"].share.value == 0.0
+
+
+def test_before_the_edit_tied_tokens_share_the_top_place() -> None:
+    wins = [trial(1, flipped_at=1)]
+    flat = side(0.0, "A", rest=0.0)
+    row = explanations(wins, [explained(wins[0], before=flat)]).rows[0]
+    assert row.top_before["edit"].share.value == pytest.approx(1 / 32)
+    assert row.edit_before.hits == 0
+    assert top_shares(np.zeros(4)).tolist() == [0.25] * 4
+
+
+def test_the_change_near_an_edit_is_told_from_that_farther_away() -> None:
+    """Only the edit moves: by .4, near it (10 tokens and the edit) are 11 of 32 tokens."""
+    wins = [trial(i, flipped_at=1) for i in range(3)]
+    row = explanations(wins, [explained(one) for one in wins]).rows[0]
+    assert row.near.share.value == pytest.approx(1.0)
+    assert row.near.chance.value == pytest.approx(11 / 32)
+    assert row.change.value == pytest.approx(0.4 / 32)
+    assert row.change_near.value == pytest.approx(0.4 / 11)
+    assert row.change_far.value == 0
+    spread = [explained(one, after=side(0.01, rest=0.02)) for one in wins]
+    row = explanations(wins, spread).rows[0]
+    assert row.near.share.value == pytest.approx((9 * 0.01 + 0.01) / (30 * 0.01 + 0.01))
+
+
+def test_an_edit_of_another_length_is_compared_by_its_sum() -> None:
+    wins = [trial(1, flipped_at=1)]
+    long = side(0.4)
+    long["tokens"] = [*long["tokens"][:-1], "trap", "icin"]
+    long["segments"] = [*long["segments"][:-1], ["B", True, 2]]
+    long["values"] = [*long["values"][:-1], [-0.3, 0.3], [-0.1, 0.1]]
+    row = explanations(wins, [explained(wins[0], after=long)]).rows[0]
+    assert row.change.value == pytest.approx(0.4 / 33)
+
+
+def test_successes_and_failures_regimes_and_attacks_stand_apart() -> None:
+    near = [trial(i, flipped_at=1) for i in range(2)]
+    far = [trial(i, arm(FAR), flipped_at=1) for i in range(3)]
+    held = [trial(5, arm(FAR)), trial(6, arm(NONE))]
+    trials = [*near, *far, *held]
+    result = explanations(trials, [explained(one) for one in trials])
+    rows = {(row.regime, row.attack, row.kind): row.n for row in result.rows}
+    assert rows == {
+        (None, None, "success"): 5,
+        (None, None, "failed"): 2,
+        ("n<0", None, "success"): 2,
+        ("n>0", None, "success"): 3,
+        ("n>0", None, "failed"): 1,
+        (None, "near names", "success"): 2,
+        (None, "far names", "success"): 3,
+        (None, "far names", "failed"): 1,
+        (None, "random names", "failed"): 1,
+    }
+    assert (result.n, result.n_successes) == (7, 5)
+    # The regimes repeat one attack each: the tables show them once.
+    shown = result.tables()[0]
+    assert len(shown.rows) == 2 + 1 + 2 + 1
+
+
+def test_seeds_of_one_item_count_once_in_the_intervals() -> None:
+    trials = [trial(i, arm(seed=s), flipped_at=1) for s in range(5) for i in range(2)]
+    row = explanations(trials, [explained(one) for one in trials]).rows[0]
+    assert (row.n, row.top_after["edit"].share.n) == (10, 2)
+
+
+def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted() -> None:
+    one, other = trial(1, flipped_at=1), trial(2, flipped_at=1)
+    result = explanations(
+        [one, other],
+        [
+            explained(one, evaluations=500, after=side(0.4)),
+            explained(one, evaluations=100, after=side(0.0)),
+            explained(one, mask="", evaluations=100),
+            explained(other, note="away"),
+        ],
+    )
+    assert (result.n, result.n_not_explained, list(result.masks)) == (2, 1, ["", "..."])
+    dots = next(row for row in result.rows if row.mask == "...")
+    assert dots.edit_after.hits == 1
+    assert {r.rule for r in result.remarks()} == {"top_token", "not_explained", "several_masks"}
+    retried = explanations([other], [explained(other, note="away"), explained(other)])
+    assert retried.n_not_explained == 0
+
+
+def test_values_that_do_not_add_up_and_edits_that_are_not_shown_are_said() -> None:
+    one = trial(1, flipped_at=1)
+    broken = {**side(0.4), "gap": 0.01}
+    hidden = {**side(0.4), "segments": [["stem", False, 32]]}
+    result = explanations([one], [explained(one, after=broken)])
+    assert list(result.broken) == [one.id]
+    result = explanations([one], [explained(one, before=hidden, after=hidden)])
+    assert result.n_edit_not_shown == 1
+    assert result.rows[0].edit_after.n == 0
+    assert result.rows[0].near.share.value is None
+
+
+def test_an_answer_that_cannot_be_read_has_no_top_and_a_profile_of_the_right_answer() -> None:
+    one = trial(1)
+    result = explanations([one], [explained(one, after=side(0.4, answer=None))])
+    assert result.rows[0].top_after["edit"].share.n == 0
+    assert (result.cases[0].after.answer, result.cases[0].after.output) == (None, "A")
+
+
+def test_a_profile_is_a_picture_of_words_in_order() -> None:
+    one = trial(1, flipped_at=1)
+    result = explanations([one], [explained(one)])
+    (chart,) = result.charts()
+    after = [point for point in chart.points if point.panel.startswith("After: answered B")]
+    assert [point.series for point in after][-1] == "trapicin"
+    assert (after[-1].y, after[-1].tip) == (0.4, "B, edited")
+    assert any(p.panel.startswith("Before: answered A (right)") for p in chart.points)
+    made = as_json(result)
+    assert made["cases"][0]["after"]["values"][-1] == 0.4
+    assert "explained" not in made
+    assert "in 1 of 1 success the top token lies in the edit" in result.remarks()[0].sentence
