@@ -80,7 +80,7 @@ ALL_MODELS = "all models"
 CHECK = 11
 """Number of the claim that checks the run; the paper does not make it."""
 WORST = "open answers at their worst"
-_ROUNDED = 12
+_ROUNDED, _UNDER = 12, " under the rules "
 Side: TypeAlias = Sequence[Cell]
 """Attacks of one side; its value is the mean over them."""
 Effect: TypeAlias = tuple[Estimate, float | None]
@@ -213,8 +213,8 @@ class Claims(Shown):
 
     @property
     def reasons(self) -> list[str]:
-        """Why claims are not tested, each reason once."""
-        return list(dict.fromkeys(row.reason for row in self.rows if row.reason))
+        """Why claims are not tested, each reason once, whatever the rules of the attacks."""
+        return list(dict.fromkeys(r.reason.partition(_UNDER)[0] for r in self.rows if r.reason))
 
     def tables(self) -> Sequence[Table]:
         """One table with every claim; those that are not tested say why."""
@@ -313,7 +313,7 @@ class Series:
         lacking = [METHODS[m] for m in dict.fromkeys(methods) if not self.of(m)]
         if not lacking:
             return ""
-        rules = "" if self.label == "default" else f" under the rules {self.label}"
+        rules = "" if self.label == "default" else f"{_UNDER}{self.label}"
         return f"no {' and no '.join(lacking)} in this run{rules}"
 
     def budgets(self, *methods: str) -> tuple[int, ...]:
