@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -148,16 +149,21 @@ def make(run: Run, formats: Sequence[str], paper: str | None = None) -> Iterator
     """Make every table and figure, or say why there is none."""
     of_paper = PaperRun(run)
     state = tuple(of_paper.state())
+    taken: set[str] = set()
     for name, title, parts in _own(run) if paper is None else _in_layout(of_paper, paper):
         if isinstance(parts, str):
             yield Skipped(name=name, title=title, reason=parts)
             continue
         for part in parts:
             # Several parts of one figure keep their own captions.
-            caption = (
-                title if len(parts) == 1 or part.name == name else f"{title}: {_caption(part)}"
-            )
-            yield _made(part, caption, formats, state, run)
+            is_alone = len(parts) == 1 or part.name == name
+            caption = title if is_alone else f"{title}: {_caption(part)}"
+            # A chart and the table of its numbers may share a name.
+            own = part.name.replace("_", "-")
+            names = chain((own, f"{own}-table"), (f"{own}-{i}" for i in count(2)))
+            free = next(one for one in names if one not in taken)
+            taken.add(free)
+            yield _made(replace(part, name=free), caption, formats, state, run)
 
 
 def _caption(part: Part) -> str:
@@ -170,23 +176,13 @@ def _in_layout(run: PaperRun, paper: str) -> Iterator[tuple[str, str, list[Part]
 
 
 def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
-    """Yield what every result shows, under names that are not taken yet."""
+    """Yield what every result shows."""
     if not run.attacks:
         yield "results", "Results", "the run has no finished trial of an attack"
         return
-    taken: set[str] = set()
     for name, result in results_of(run):
-        parts: list[Part] = []
-        for part in (*result.charts(), *result.tables()):
-            if not (part.points if isinstance(part, Chart) else part.rows):
-                continue
-            free = next(
-                own
-                for own in (part.name, f"{name}-{part.name}", f"{name}-{part.name}-table")
-                if own not in taken
-            )
-            taken.add(free)
-            parts.append(replace(part, name=free.replace("_", "-")))
+        parts: list[Part] = [chart for chart in result.charts() if chart.points]
+        parts += [table for table in result.tables() if table.rows]
         if parts:
             yield name, result.title or name, parts
 

@@ -36,7 +36,14 @@ def _rows(run: PaperRun) -> list[Row]:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    return [seeds_note({s for row in rows for s in row.cell.seeds if s is not None}), INTERVALS]
+    few = dict.fromkeys(
+        f"{s.n_clusters} {s.clusters} of {row.key.dataset} are too few for an interval; "
+        f"{s.scoring.enough} are needed."
+        for row in rows
+        if (s := row.scores) is not None and s.are_few
+    )
+    seeds = {seed for row in rows for seed in row.cell.seeds if seed is not None}
+    return [seeds_note(seeds), INTERVALS, *few]
 
 
 def _scores(run: PaperRun) -> Iterator[Part]:

@@ -127,12 +127,15 @@ def _of_rates(run: PaperRun, budget: int, name: str, needs: str) -> Iterator[Par
     """
     methods = MAIN if budget == 1 else (*MAIN, *METHODS)
     lines = [r for r in rates_of(run.attacks, budget) if set(methods) & _methods(r)]
+    victims = list(dict.fromkeys(line.setting.place.victim for line in lines))
+    lines.sort(key=lambda line: victims.index(line.setting.place.victim))
     if not lines:
         raise Missing(needs)
     yield from _rate_tables(run, lines, name, as_published=False)
     own = [one for one in run.attacks if one.is_as_published]
     same = rates_of(own or run.attacks, budget, as_published=True)
     same = [r for r in same if set(methods) & _methods(r)]
+    same.sort(key=lambda line: victims.index(line.setting.place.victim))
     if own or has_choice(same):
         yield from _rate_tables(run, same, f"{name}-as-published", as_published=True)
 
@@ -147,7 +150,7 @@ def _rate_tables(
     notes = _rate_notes(run, lines, as_published=as_published)
     make = _victims_down if name.startswith("table1") else _methods_across
     yield make(lines, name, notes)
-    choices = [(line, c) for line in lines for c in line.choices.values() if c.rule != "given"]
+    choices = [(line, choice) for line in lines for choice in line.choices.values()]
     if choices:
         caption = "How n and the learning rate λ were chosen"
         kept = [note for note in notes if not note.startswith("Lines and marks")]
