@@ -113,7 +113,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class Competitor:
     """One attack in one setting, over its seeds."""
 
     setting: Setting
@@ -157,20 +157,20 @@ class Tested:
         return asr(without(self.cell, left_out), budget)
 
 
-def tested(run: Run) -> list[Tested]:
+def competitors(run: Run) -> list[Competitor]:
     """Return the judged attacks of a run, in its order; controls are left out."""
     cells = [c for c in run.attacks if c.attack.judged and not c.attack.asks_clean_only]
     facts = _Facts(run.manifest)
     rules = _rules([cell.attack.params for cell in cells])
     return [
-        Tested(setting=facts.setting(cell.place, rule), cell=cell)
+        Competitor(setting=facts.setting(cell.place, rule), cell=cell)
         for cell, rule in zip(cells, rules, strict=True)
     ]
 
 
-def by_setting(attacks: Iterable[Tested]) -> dict[Setting, list[Tested]]:
+def by_setting(attacks: Iterable[Competitor]) -> dict[Setting, list[Competitor]]:
     """Group attacks by setting, in the order of their first attack."""
-    groups: dict[Setting, list[Tested]] = defaultdict(list)
+    groups: dict[Setting, list[Competitor]] = defaultdict(list)
     for one in attacks:
         groups[one.setting].append(one)
     return dict(groups)
@@ -255,7 +255,7 @@ class Choice:
     """All values, ascending."""
     rule: Rule
     """`given` (one value), `tuned` on other items, or chosen on the `same items`: optimistic."""
-    chosen: Tested
+    chosen: Competitor
     estimate: Estimate
     """Success on the items that are reported."""
     tuning: Estimate | None
@@ -312,7 +312,7 @@ def asr(cell: Cell | None, budget: int) -> Estimate:
 
 
 def choose(
-    attacks: Iterable[Tested],
+    attacks: Iterable[Competitor],
     key: str,
     budget: int,
     split: Items,
@@ -333,7 +333,7 @@ def choose(
         The choice; None without attacks. Of a single value nothing is chosen, but the items that
         choose elsewhere are left out all the same, so that all columns are of the same items.
     """
-    by_value: dict[float, Tested] = {}
+    by_value: dict[float, Competitor] = {}
     for one in sorted(attacks, key=lambda one: one.budget):
         by_value[float(one.cell.attack.params[key])] = one
     if not by_value:
@@ -367,9 +367,9 @@ def choose(
     )
 
 
-def zoo_searches(attacks: Iterable[Tested]) -> list[list[Tested]]:
+def zoo_searches(attacks: Iterable[Competitor]) -> list[list[Competitor]]:
     """Group the attacks of DiscreteZOO; those that differ only in the learning rate are one."""
-    groups: dict[str, list[Tested]] = defaultdict(list)
+    groups: dict[str, list[Competitor]] = defaultdict(list)
     for one in attacks:
         if one.method == "discrete_zoo":
             params = one.cell.attack.params
@@ -378,7 +378,7 @@ def zoo_searches(attacks: Iterable[Tested]) -> list[list[Tested]]:
     return list(groups.values())
 
 
-def has_learning_rate(one: Tested) -> bool:
+def has_learning_rate(one: Competitor) -> bool:
     """Return whether the learning rate matters: answers alone give no gradient."""
     params = one.cell.attack.params
     return LEARNING_RATE in params and params.get("answers") != "hard"
@@ -395,7 +395,7 @@ class Rates:
     budget: int
     clean: Cell
     """The reported items, one trial each."""
-    columns: Mapping[str, Tested]
+    columns: Mapping[str, Competitor]
     """Method -> the attack that stands for it; its label where several share the method."""
     asr: Mapping[str, Estimate]
     accuracy_after: Mapping[str, Estimate]
@@ -419,7 +419,9 @@ class Rates:
         return {s for one in self.columns.values() for s in one.cell.seeds if s is not None}
 
 
-def rates_of(attacks: Sequence[Tested], budget: int, *, as_published: bool = False) -> list[Rates]:
+def rates_of(
+    attacks: Sequence[Competitor], budget: int, *, as_published: bool = False
+) -> list[Rates]:
     """Compute the lines of a table of success within a budget.
 
     Items that choose in one line are left out of every line on the same questions and model:
@@ -447,7 +449,7 @@ def rates_of(attacks: Sequence[Tested], budget: int, *, as_published: bool = Fal
 
 
 def _rates(
-    setting: Setting, members: Sequence[Tested], budget: int, split: Items, as_published: bool
+    setting: Setting, members: Sequence[Competitor], budget: int, split: Items, as_published: bool
 ) -> Rates | None:
     clean = without(Cell.of([t for one in members for t in one.cell.trials]), split)
     if clean is None:
@@ -492,7 +494,7 @@ def _rates(
     )
 
 
-def _groups(attacks: Sequence[Tested]) -> dict[str, list[Tested]]:
+def _groups(attacks: Sequence[Competitor]) -> dict[str, list[Competitor]]:
     """Return the columns whose parameter may be chosen, and the attacks to choose from."""
     groups = {name: [one for one in attacks if one.method == name] for name in REGIMES}
     searches = zoo_searches(attacks)

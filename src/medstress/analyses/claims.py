@@ -29,12 +29,12 @@ from medstress.analyses.choice import (
     METHODS,
     NO_ITEMS,
     RULES,
+    Competitor,
     Items,
-    Tested,
     choose,
+    competitors,
     has_learning_rate,
     minus,
-    tested,
     tuning_items,
     without,
     zoo_searches,
@@ -267,7 +267,7 @@ class ClaimsOfRun:
 
     def compute(self, run: Run) -> Claims | None:
         """Test every claim and adjust all p-values together; None without attacks on questions."""
-        attacks = [one for one in tested(run) if isinstance(one.cell.trials[0].item, Question)]
+        attacks = [one for one in competitors(run) if isinstance(one.cell.trials[0].item, Question)]
         attacks = [one for one in attacks if one.cell.eligible.any()]
         if not attacks:
             return None
@@ -293,13 +293,13 @@ class Series:
     """Attacks of one place that differ only in method, exponent and budget."""
 
     label: str
-    attacks: tuple[Tested, ...]
+    attacks: tuple[Competitor, ...]
     """By method; PDWS by ascending n, one attack for each."""
     split: Items
     """The items that choose n."""
     caution: str
 
-    def of(self, method: str) -> list[Tested]:
+    def of(self, method: str) -> list[Competitor]:
         """Return the attacks of a method."""
         return [one for one in self.attacks if one.method == method]
 
@@ -354,27 +354,27 @@ class Series:
 _OF_METHOD = ("n", "sampler", "budget")
 
 
-def series_of(attacks: Sequence[Tested]) -> list[Series]:
+def series_of(attacks: Sequence[Competitor]) -> list[Series]:
     """Group attacks into series: places in the order of their first attack, default rules first.
 
     DiscreteZOO has other parameters; it joins every series with equal values of the rules that both
     have. Of an attack with several budgets the largest counts.
     """
-    places: dict[Any, list[Tested]] = defaultdict(list)
+    places: dict[Any, list[Competitor]] = defaultdict(list)
     for one in attacks:
         if one.method in METHODS:
             places[one.setting.place].append(one)
     series = []
     for members in places.values():
-        rules: dict[str, list[Tested]] = defaultdict(list)
+        rules: dict[str, list[Competitor]] = defaultdict(list)
         zoos = [one for one in members if one.method == "discrete_zoo"]
         for one in members:
             if one not in zoos:
                 rules[_rule(one)].append(one)
-        own = list(rules.values())
         for zoo in zoos:
-            for chosen in [group for group in own if _agree(zoo, group[0])] or [rules[_rule(zoo)]]:
-                chosen.append(zoo)
+            fitting = [group for group in rules.values() if _agree(zoo, group[0])]
+            for group in fitting or [rules[_rule(zoo)]]:
+                group.append(zoo)
         groups = list(rules.values())
         labels = _labels([group[0].cell.attack.params for group in groups])
         caution = _caution_of([one.cell for one in members])
@@ -391,12 +391,12 @@ def series_of(attacks: Sequence[Tested]) -> list[Series]:
     return series
 
 
-def _rule(one: Tested) -> str:
+def _rule(one: Competitor) -> str:
     params = one.cell.attack.params
     return canonical_json({k: v for k, v in params.items() if k not in _OF_METHOD})
 
 
-def _agree(zoo: Tested, other: Tested) -> bool:
+def _agree(zoo: Competitor, other: Competitor) -> bool:
     first, second = zoo.cell.attack.params, other.cell.attack.params
     return all(first[key] == second[key] for key in RULES if key in first and key in second)
 
@@ -417,9 +417,9 @@ def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _largest(attacks: Iterable[Tested]) -> tuple[Tested, ...]:
+def _largest(attacks: Iterable[Competitor]) -> tuple[Competitor, ...]:
     """Keep the largest budget of each method and n, and all of DiscreteZOO."""
-    best: dict[Any, Tested] = {}
+    best: dict[Any, Competitor] = {}
     for one in attacks:
         key = (one.method, one.n, one.label if one.method == "discrete_zoo" else "")
         if key not in best or one.budget > best[key].budget:
@@ -994,7 +994,7 @@ def _peaks(series: Series) -> Iterator[Claim]:
 
 
 def _best(
-    series: Series, attacks: Sequence[Tested], budget: int, key: str = EXPONENT
+    series: Series, attacks: Sequence[Competitor], budget: int, key: str = EXPONENT
 ) -> tuple[list[Cell], Items, float | None]:
     """Return the cell of the best value, the items that chose it, and the value."""
     values = {one.cell.attack.params.get(key) for one in attacks}
@@ -1029,7 +1029,7 @@ def _proxies(series: Series) -> Iterator[Claim]:
             yield series.claim(7, statement, quantity, budget, (effect, None), CLOSE)
 
 
-def _against_zoo(series: Series, zoos: Sequence[Tested]) -> Iterator[Claim]:
+def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     """Compare PDWS at its best n with DiscreteZOO at its best learning rate."""
     regimes = [*series.of("near"), *series.of("far")]
     several = len(zoo_searches(series.of("discrete_zoo"))) > 1
@@ -1050,15 +1050,14 @@ def _against_zoo(series: Series, zoos: Sequence[Tested]) -> Iterator[Claim]:
         )
         lead = success_difference(ours, others, budget)
         best_name = "PDWS" if n is None else f"PDWS n = {minus(n)}"
-        if has_learning_rate(zoos[0]):
-            rival_name = f"{name}, learning rate {learning_rate:g}"
-            name += (
-                " at its best learning rate"
-                if chose_rate
-                else " (its learning rate is given, not tuned)"
-            )
-        else:
+        if zoos[0].cell.attack.params.get("answers") == "hard":
             name += " (answers alone: its learning rate has no effect)"
+        elif chose_rate:
+            name += " at its best learning rate"
+        else:
+            name += " (its learning rate is given, not tuned)"
+        if has_learning_rate(zoos[0]):
+            rival_name += f", learning rate {learning_rate:g}"
     statement = f"The largest gap of PDWS and {name} is near the inflection"
     quantity = f"budget of the gap over that of the inflection, {best_name}"
     yield series.claim(8, statement, quantity, budget, gap, NEAR)
@@ -1066,7 +1065,7 @@ def _against_zoo(series: Series, zoos: Sequence[Tested]) -> Iterator[Claim]:
     yield series.claim(9, f"PDWS at its best n is above {name}", quantity, budget, lead)
 
 
-def _bend_ratio(first: Tested, second: Tested) -> tuple[int, Effect]:
+def _bend_ratio(first: Competitor, second: Competitor) -> tuple[int, Effect]:
     """Return the largest common budget, and the first's inflection over the second's."""
     budget = min(first.budget, second.budget)
     if budget < LEAST_BUDGET:
@@ -1090,7 +1089,7 @@ def _moves(series: Series) -> Iterator[Claim]:
 
 def _candidates(series: Series) -> Iterator[Claim]:
     """Compare DiscreteZOO at its smallest and largest number of candidates M."""
-    by_m: dict[int, Tested] = {}
+    by_m: dict[int, Competitor] = {}
     for one in series.of("discrete_zoo"):
         by_m.setdefault(int(one.cell.attack.params.get("candidates") or 0), one)
     early = slow = untested(
@@ -1246,9 +1245,9 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
     return Estimate(value=value, n=a + b, low=value - half, high=value + half, method=method)
 
 
-def under_two_embeddings(attacks: Iterable[Tested]) -> list[tuple[Tested, Tested]]:
+def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor, Competitor]]:
     """Return the pairs of one attack on the same questions under two embeddings."""
-    same: dict[Any, list[Tested]] = defaultdict(list)
+    same: dict[Any, list[Competitor]] = defaultdict(list)
     for one in attacks:
         same[one.setting.asked, one.setting.rule, one.label].append(one)
     order = list(METHODS)
@@ -1262,7 +1261,7 @@ def under_two_embeddings(attacks: Iterable[Tested]) -> list[tuple[Tested, Tested
     return sorted(pairs, key=lambda both: rank.get(both[0].method, len(order)))
 
 
-def _of_embeddings(attacks: Sequence[Tested]) -> Iterator[Claim]:
+def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
     """Test where the embedding matters: in the rise of PDWS, in the plateau of DiscreteZOO."""
     pairs = under_two_embeddings(one for one in attacks if one.method in METHODS)
     for methods, words, number in (
@@ -1289,7 +1288,7 @@ def _of_embeddings(attacks: Sequence[Tested]) -> Iterator[Claim]:
 
 
 def _claim_of(
-    one: Tested,
+    one: Competitor,
     number: int,
     statement: str,
     quantity: str,

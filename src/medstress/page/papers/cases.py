@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp
 
-from medstress.analyses.choice import Tested
+from medstress.analyses.choice import Competitor
 from medstress.core.hashing import digest
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
@@ -19,7 +19,7 @@ from medstress.report.latex import escape
 class Case:
     """One success."""
 
-    attack: Tested
+    attack: Competitor
     trial: Trial
 
     @property

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from medstress.analyses import tuning
-from medstress.analyses.choice import Tested, tested
+from medstress.analyses.choice import Competitor, competitors
 from medstress.analyses.names import listed
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import Chart, Table
@@ -82,9 +82,9 @@ class PaperRun:
         return isinstance(self.run.attacks[0].trials[0].item, Question)
 
     @cached_property
-    def attacks(self) -> Sequence[Tested]:
+    def attacks(self) -> Sequence[Competitor]:
         """The judged attacks."""
-        return tested(self.run)
+        return competitors(self.run)
 
     def notes(self, cells: Iterable[Cell]) -> list[str]:
         """Return what stands below every table and figure of some attacks."""

@@ -17,10 +17,10 @@ from medstress.analyses.choice import (
     NO_ITEMS,
     REGIMES,
     Choice,
+    Competitor,
     Items,
     Rates,
     Setting,
-    Tested,
     by_setting,
     choice_notes,
     choose,
@@ -475,7 +475,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
     """Yield success, diversity and similarity against n; random sampling is at n = 0."""
     settings = by_setting(o for o in run.attacks if o.method in ("near", "far", "zero", "random"))
     extra = len({(s.embedding, s.rule) for s in settings}) > 1
-    shown: list[tuple[Setting, float, Tested]] = []
+    shown: list[tuple[Setting, float, Competitor]] = []
     for setting, members in settings.items():
         by_n = {one.n: one for one in members if one.n is not None}
         for one in members:
@@ -592,7 +592,7 @@ class _Curve:
 
     panel: str
     name: str
-    attack: Tested
+    attack: Competitor
     left_out: Items
 
     @property
@@ -605,11 +605,13 @@ class _Curve:
         ]
 
 
-def _curves(attacks: Sequence[Tested], methods: Sequence[str]) -> tuple[list[_Curve], list[Choice]]:
+def _curves(
+    attacks: Sequence[Competitor], methods: Sequence[str]
+) -> tuple[list[_Curve], list[Choice]]:
     """Return the curves of some methods; of several n the best on a fifth of the items."""
     chosen = [one for one in attacks if one.method in methods and one.budget >= LEAST_CURVE]
     rules = len({_shared_rule(one.setting) for one in chosen}) > 1
-    panels: dict[str, list[Tested]] = defaultdict(list)
+    panels: dict[str, list[Competitor]] = defaultdict(list)
     for one in chosen:
         extra = [_shared_rule(one.setting)] if rules else []
         panels[_panel_of(one.setting, extra=extra)].append(one)
@@ -619,7 +621,7 @@ def _curves(attacks: Sequence[Tested], methods: Sequence[str]) -> tuple[list[_Cu
         if methods == IN_ORDER and all(one.method in REGIMES for one in members):
             continue
         split = tuning_items(one.cell for one in members)
-        kept: list[Tested] = []
+        kept: list[Competitor] = []
         for group in by_setting(members).values():
             for method in dict.fromkeys(one.method for one in group):
                 same = [one for one in group if one.method == method]
@@ -651,7 +653,7 @@ def _shared_rule(setting: Setting) -> str:
     return ", ".join(part for part in parts if part.partition(" = ")[0] not in OF_ZOO)
 
 
-def _curve_name(one: Tested, kept: Sequence[Tested]) -> str:
+def _curve_name(one: Competitor, kept: Sequence[Competitor]) -> str:
     kind = (one.setting.embedding, one.method, one.n)
     alike = sum((o.setting.embedding, o.method, o.n) == kind for o in kept)
     name = one.words if alike == 1 else one.label
@@ -676,7 +678,7 @@ def _figure_4(run: PaperRun) -> Iterator[Part]:
 def _appendix_m(run: PaperRun) -> Iterator[Part]:
     """Yield DiscreteZOO at every number of candidates, and random sampling."""
     rules = len({_shared_rule(one.setting) for one in run.attacks}) > 1
-    panels: dict[str, list[Tested]] = defaultdict(list)
+    panels: dict[str, list[Competitor]] = defaultdict(list)
     for one in run.attacks:
         if one.method in ("discrete_zoo", "random") and one.budget >= LEAST_CURVE:
             extra = [_shared_rule(one.setting) if rules else "", one.setting.embedding]
@@ -696,7 +698,7 @@ def _appendix_m(run: PaperRun) -> Iterator[Part]:
     yield from _curve_parts(run, curves, "appendix-m", "Growth with the number of candidates M", [])
 
 
-def _candidates(one: Tested) -> int | None:
+def _candidates(one: Competitor) -> int | None:
     m = one.cell.attack.params.get("candidates")
     return None if m is None else int(m)
 
@@ -796,7 +798,7 @@ _CHANGES_OF_CURVES: Sequence[Field[Any]] = (
 def _variants(run: PaperRun) -> Iterator[Part]:
     """Yield what is left of the near regime's advantage without variants of the right answer."""
     marked = [o for o in run.attacks if o.cell.attack.params.get("variants") == "mark"]
-    rows: list[tuple[Tested, int, str, str, Estimate]] = []
+    rows: list[tuple[Competitor, int, str, str, Estimate]] = []
     sentences: list[str] = []
     for near in (one for one in marked if one.method == "near"):
         rivals = [o for o in marked if o.setting == near.setting and o.method == "random"]
@@ -841,7 +843,7 @@ def _variants(run: PaperRun) -> Iterator[Part]:
     yield table("variants-numbers", caption, rows, _ADVANTAGES, n_labels=6, notes=notes)
 
 
-def _advantage(near: Tested, budget: int) -> str:
+def _advantage(near: Competitor, budget: int) -> str:
     words = "1 query" if budget == 1 else f"{budget} queries"
     return f"{_panel_of(near.setting)}, {near.words}, {words}"
 
@@ -854,7 +856,7 @@ def _left(every: Estimate, unrefuted: Estimate) -> str:
     return f"{number(unrefuted.value / every.value, 'percent')} % of the advantage is left"
 
 
-_ADVANTAGES: Sequence[Field[tuple[Tested, int, str, str, Estimate]]] = (
+_ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
     Field(column=Column(heading="Model"), read=lambda row: label(row[0].setting.place.victim)),
     Field(column=Column(heading="Data"), read=lambda row: label(row[0].setting.place.dataset)),
     Field(column=Column(heading="Mentions"), read=lambda row: row[0].setting.types),
@@ -904,7 +906,7 @@ def _figure_5(run: PaperRun) -> Iterator[Part]:
 
 def _appendix_e(run: PaperRun) -> Iterator[Part]:
     """Yield up to three cases of every method in every setting."""
-    groups: dict[Any, list[Tested]] = defaultdict(list)
+    groups: dict[Any, list[Competitor]] = defaultdict(list)
     for one in run.attacks:
         groups[one.setting, one.method].append(one)
     cases = [case for members in groups.values() for case in _cases_of(members, 3)]
@@ -913,7 +915,7 @@ def _appendix_e(run: PaperRun) -> Iterator[Part]:
     yield from _case_parts(run, cases, "appendix-e", one_each=False)
 
 
-def _cases_of(attacks: Iterable[Tested], n: int) -> list[Case]:
+def _cases_of(attacks: Iterable[Competitor], n: int) -> list[Case]:
     """Return the first cases by a hash, one an item; doubtful ones last."""
     cases = [
         Case(one, trial)
