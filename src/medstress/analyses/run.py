@@ -25,6 +25,7 @@ from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
@@ -74,6 +75,9 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened for it."""
 
     @property
     def substitutions(self) -> Substitutions:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from medstress.analyses.verdict import Verdict
     from medstress.api.cases import Case
-    from medstress.figures.outputs import Made, Skipped
+    from medstress.page.figures import Made, Skipped
 
 
 class Page(str):
@@ -38,7 +38,7 @@ class Figures(list["Made | Skipped"]):
     def __repr__(self) -> str:
         """Name what was made, and what was not."""
         from medstress.core.words import plural
-        from medstress.figures.outputs import Made
+        from medstress.page.figures import Made
 
         made = [each.name for each in self if isinstance(each, Made)]
         skipped = [each.name for each in self if not isinstance(each, Made)]
@@ -200,11 +200,9 @@ class Run:
         Raises:
             UsageError: an unknown format or paper, or the folder cannot be written.
         """
-        from medstress.papers.write import write_figures
-        from medstress.store.load import open_run
+        from medstress.page.figures import write_figures
 
-        with open_run(self.folder) as run:
-            return Figures(write_figures(run, Path(out), formats, paper))
+        return Figures(write_figures(self.read(), Path(out), formats, paper))
 
     @checked
     def export(self, table: str, to: str | Path) -> int:

@@ -12,8 +12,8 @@ from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.core.hashing import content_hash
 from medstress.core.text import WHOLE
 from medstress.entities.no_names import LABEL as NO_NAMES
-from medstress.store.load import StoredRun, kind_of_run
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun, kind_of_run
 from medstress.store.reader import StoredTrial
 
 _BASELINE = ("n_already_wrong", "n_unreadable_at_baseline")

@@ -11,10 +11,10 @@ from typing import Any
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
-from medstress.store.load import StoredRun
 from medstress.running.baselines import describe_baseline
 from medstress.running.criteria import KEY
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun
 from medstress.store.run_store import SUMMARY
 from medstress.version import __version__
 

@@ -25,8 +25,8 @@ from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
-from medstress.store.load import StoredRun, open_run
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun, open_run
 from medstress.store.missing import no_run
 from medstress.store.probes import Probes
 from medstress.store.reader import StoredTrial

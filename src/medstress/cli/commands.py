@@ -40,10 +40,8 @@ from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
-from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
-from medstress.papers.write import INDEX
 from medstress.running.dry_run_remarks import dry_run_remarks
 from medstress.running.kept_summary import renew_summary
 from medstress.running.opened import opened_victims
@@ -216,6 +214,8 @@ def export_cli(args: argparse.Namespace) -> int:
 
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
+    from medstress.page.figures import INDEX, Made, Skipped
+
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
     if not args.out.strip():
         raise UsageError("--out: expected a folder, got an empty text")

@@ -160,7 +160,7 @@ def _last_edits(reader: RunReader, trials: Iterable[Trial]) -> dict[str, str]:
     if others:
         # Queries that rank spans are no attack.
         probes = {(trial, query) for trial, _, own in reader.probes() for query in own or ()}
-        for trial, query, edits in reader.attack_edits():
-            if trial in others and (trial, query) not in probes:
-                edits_of[others[trial]] = edits
+        for number, query, edits in reader.attack_edits():
+            if number in others and (number, query) not in probes:
+                edits_of[others[number]] = edits
     return edits_of

@@ -24,12 +24,12 @@ from medstress.fleet.ledgers import check_store
 from medstress.fleet.order import RUN, Order, plan_of
 from medstress.fleet.outcome import Outcome, lost_counts, lost_line, promise_line
 from medstress.fleet.phases import Phase, phase_of
-from medstress.store.load import stored_manifest
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
 from medstress.running.unasked import complete_unasked
+from medstress.store.load import stored_manifest
 from medstress.store.run_store import FILE, RunStore
 from medstress.store.shards import SHARDS
 

@@ -166,6 +166,10 @@ class Folder:
 
         return self.read(collect)
 
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
+        return read(self.path, question)
+
     @cached_property
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""

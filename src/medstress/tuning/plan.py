@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 from medstress.analyses.tuning import RULE, SAME_ITEMS, TUNING_SPLIT, has_n, template_of
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.core.errors import UsageError
+from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.experiment.file.config import AnalysisTable, TuneTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.tuning.choice import split_position
 
 MIN_ITEMS = 5
 """Fewest attackable items on each side of the split; with fewer, one item moves a rate by 0.2."""
@@ -193,3 +193,12 @@ def check_plan(plan: TuningPlan) -> None:
                 f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; each needs at "
                 f"least {MIN_ITEMS}: use more items, or another share in [tune]"
             )
+
+
+def split_position(key: Sequence[object]) -> float:
+    """Return a pseudo-random position in [0, 1); below the tuning share, n is chosen on the item.
+
+    Args:
+        key: JSON values that identify the item.
+    """
+    return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64

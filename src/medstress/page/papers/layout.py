@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 
 from medstress.analyses import tuning
 from medstress.analyses.choice import Competitor, competitors
-from medstress.analyses.names import listed
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import Chart, Table
 from medstress.analyses.success import knowledge
 from medstress.core.items import Question
+from medstress.core.words import listed
 
 INTERVALS = "Intervals: 95 %, Wilson; at the effective sample size where seeds repeat the items."
 
