@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.as_json import FLAT, Json, as_json
@@ -29,7 +28,6 @@ from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.page.changes import mark_changes
-from medstress.page.page import Browser, names_of, page
 from medstress.page.prompts import Prompts, stored_prompt
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
@@ -460,31 +458,6 @@ class Cases:
             return self._prompts.prediction(place.victim, place.dataset, candidate, answers)
         except (MedstressError, IndexError, KeyError, TypeError, ValueError):
             return None
-
-
-def report(folders: Sequence[Path]) -> str:
-    """Return the page of `medstress report`: of one run folder, or of several side by side.
-
-    Raises:
-        StoreError: a folder holds no run, or a damaged one.
-    """
-    runs = [Run.open(folder) for folder in folders]
-    return page(runs, browser(runs))
-
-
-def browser(runs: Sequence[Run]) -> Browser:
-    """Return the cases that a page of some runs holds."""
-    held: list[Json] = []
-    names, lines = names_of(runs), []
-    for run, name in zip(runs, names, strict=True):
-        cases = Cases(run, name)
-        built = cases.cases(cases.chosen())
-        lines += [case.line for case in built]
-        held += map(json_of, built)
-    data = {**shared(runs, lines), "served": False, "cases": held}
-    return Browser(
-        data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
-    )
 
 
 def json_of(part: Case | Line) -> Json:
