@@ -334,10 +334,13 @@ def test_word_vectors_with_a_number_without_end_are_refused(bench, medstress, tm
 def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
     bench, medstress, tmp_path, monkeypatch
 ):
-    from medstress.results import stored_prompts
+    from medstress.store import prompts
 
     assert bench.run() == 0
     assert medstress("summary", bench.out).code == 0
-    monkeypatch.setattr(stored_prompts, "_SHOWN_AT_LEAST", 100)
-    monkeypatch.setattr(stored_prompts, "_SHOWN_A_BYTE", 0)
+    monkeypatch.setattr(prompts, "_SHOWN_AT_LEAST", 100)
+    monkeypatch.setattr(prompts, "_SHOWN_A_BYTE", 0)
     refused(medstress("summary", bench.out), "run.sqlite", "more prompts")
+    to = bench.root / "t.csv"
+    told = medstress("export", bench.out, "--table", "trials", "--to", to)
+    refused(told, "run.sqlite", "more prompts")

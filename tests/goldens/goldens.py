@@ -71,6 +71,8 @@ NAMES = {
 }
 """A field of the second edition's JSON -> the names that the editions write, its own first."""
 TEST = ("family", "dataset", "group", "victim", "comparison", "against", "difference", "p")
+TRIED = ("item_id", "seed", "repeat")
+"""What tells the trial of a tested success apart."""
 TESTED = ("attack", "item_id", "seed", "repeat", "null", "p", "n_controls", "count")
 RATES = ("dataset", "group", "victim", "attack", "unfaithful", "mention_rate")
 ESTIMATE = ("budget", "attempt", "value", "n", "low", "high")
@@ -145,7 +147,7 @@ def read(run: str) -> dict[str, Any]:
         "arms": arms(summary),
         "tests": picked(tests_of(summary), (*TEST, "p_adjusted")),
         "significance": picked(
-            successes(summary), (*TESTED, "p_adjusted", "t_original", "t_attack")
+            successes(summary, run), (*TESTED, "p_adjusted", "t_original", "t_attack")
         ),
         "faithfulness": picked(
             mentions_of(summary), (*RATES, "mention_rate_failed", "mention_rate_findings")
@@ -167,7 +169,13 @@ def picked(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> list[dict[s
     """The fields of rows that are not null, in the order of the rows' texts."""
     kept = [{each: normal(of(row, each)) for each in fields} for row in rows]
     told = [{key: value for key, value in row.items() if value is not None} for row in kept]
-    return sorted(told, key=lambda row: json.dumps(row, sort_keys=True))
+    return in_order(told)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows by what tells them apart, so that a field more or less moves none."""
+    names = (*ARM_KEY, "family", "comparison", "against", "item_id", "repeat", "null")
+    return sorted(rows, key=lambda row: json.dumps([row.get(name) for name in names]))
 
 
 def tests_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
@@ -181,11 +189,15 @@ def mentions_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return found["rates"] if isinstance(found, dict) else found
 
 
-def successes(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def successes(summary: dict[str, Any], run: str) -> list[dict[str, Any]]:
     """The tested successes of MedFuzz: a row each."""
     if summary["format"] > 2:
-        families = summary.get("significance", [])
-        return [{**family, **item} for family in families for item in family["items"]]
+        trials = {row["trial_id"]: row for row in rows_of(run, "trials")}
+        return [
+            {**family, **item, **{name: trials[item["trial_id"]][name] for name in TRIED}}
+            for family in summary.get("significance", [])
+            for item in family["items"]
+        ]
     rows = [row for row in summary.get("tests", []) if row["family"] == "significance"]
     return [{**row, "attack": row["comparison"]} for row in rows]
 
@@ -218,8 +230,15 @@ def trials(run: str) -> list[dict[str, Any]]:
 def arms(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each arm over its seeds: counts, values, ends of intervals."""
     # In 0.2 `results` are by seed and `pooled` over them; from format 3 on `results` are over them.
-    name = "pooled" if "pooled" in summary else "results"
-    return picked(summary[name], (*ARM_KEY, *COUNTS, *ESTIMATES))
+    if "pooled" in summary:
+        return picked(summary["pooled"], (*ARM_KEY, *COUNTS, *ESTIMATES))
+    place = ("dataset", "victim", "attack")
+    curves = {
+        tuple(row[name] for name in place): {"curve": row["curve"]}
+        for row in summary.get("attempts", [])
+    }
+    rows = [{**row, **curves.get(tuple(row[n] for n in place), {})} for row in summary["results"]]
+    return picked(rows, (*ARM_KEY, *COUNTS, *ESTIMATES))
 
 
 def normal(value: Any) -> Any:
@@ -277,6 +296,7 @@ def written(told: dict[str, Any]) -> str:
 def compared(name: str, root: Path) -> list[str]:
     """The leaves of one golden that differ now; `root` is an empty folder."""
     old = json.loads((HERE / f"{name}.json").read_text("utf-8"))
+    old = {part: rows if part == "trials" else in_order(rows) for part, rows in old.items()}
     return list(differences(old, json.loads(written(made(GOLDENS[name], root))), name))
 
 

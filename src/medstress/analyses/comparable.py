@@ -187,11 +187,14 @@ def _attack(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
         yield _differs("attack", (one["name"], other["name"]), "attack")
         return
     yield from _differing("attack: ", one, other, "attack")
+    # Attacks that count attempts are written by models; others ask none.
+    is_written = a.attack.attempts is not None or b.attack.attempts is not None
+    factor: Factor | None = "attack" if is_written else None
     roles = _part(first, "roles"), _part(second, "roles")
     for role in sorted({*roles[0], *roles[1]}):
         if roles[0].get(role) != roles[1].get(role):
             models = (m.get("roles", {}).get(role, {}).get("model") for m in (first, second))
-            yield _differs(f"model of the {role}", models, "attack")
+            yield _differs(f"model of the {role}", models, factor)
 
 
 def _names(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:

@@ -33,6 +33,7 @@ from medstress.analyses.contrasts import (
     Matched,
     contrasts,
 )
+from medstress.analyses.names import ITEMS, PAIRS, Noun
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
 from medstress.core.errors import UsageError, did_you_mean
@@ -59,6 +60,7 @@ _CLAUSES = {
 """Measure -> its two values in words; those of other measures are read as scores."""
 LEVEL = 0.05
 """What an adjusted p may be at most for *better* and *worse*."""
+_TRIALS = Noun("trial", "trials")
 OF_RUN = "#"
 """Stands between a run folder and the model of it that is compared."""
 LABELS = {"dataset": "data set", "group": "group", "victim": "model", "attack": "attack"}
@@ -391,7 +393,7 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
     if all(row.n_open == row.n_pairs for row in kept):
         n = sum(row.n_open for row in kept)
         raise UsageError(
-            f"nothing can be compared: a call failed in each of the {_count(n, 'pair')} that "
+            f"nothing can be compared: a call failed in each of the {PAIRS.count(n)} that "
             "decide; mend what failed and run the same command again"
         )
 
@@ -442,11 +444,11 @@ class _Words(NamedTuple):
             change += f", {row.difference.method}"
         if row.p_adjusted is not None:
             change += f", p {_p(row.p_adjusted)}"
-        n = _count(row.n_items, row.noun)
+        n = row.noun.count(row.n_items)
         pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
         text = f"{self.shown(verdict)} {self.place(row)}: {clause} ({change}; {pairs})."
         if row.n_open:
-            text += f" A failed call leaves {_count(row.n_open, 'pair')} open."
+            text += f" A failed call leaves {PAIRS.count(row.n_open)} open."
         if row.power and verdict not in ("better", "worse"):
             text += f" {_power(row.power)}"
         return replace(row, verdict=verdict, sentence=text)
@@ -517,17 +519,13 @@ def _p(value: float) -> str:
     return "< .001" if value < 0.001 else f"= {decimal(value)}"
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def _notes(
     first: Side, second: Side, matched: Sequence[Matched], deciding: Sequence[Contrast]
 ) -> Iterator[str]:
     """Yield what a reader of the numbers has to know."""
     if worst := max(row.n_worst for row in deciding):
         yield (
-            f"An unreadable or failed answer counts against the model in {_count(worst, 'trial')} "
+            f"An unreadable or failed answer counts against the model in {_TRIALS.count(worst)} "
             "of a result that decides, so shares differ from those of the summary."
         )
     for i, side in enumerate((first, second)):
@@ -539,7 +537,7 @@ def _notes(
         cells = [(arm.b, arm.pairs.second) if i else (arm.a, arm.pairs.first) for arm in matched]
         if lost := sum(len(cell.trials) - len(np.unique(paired)) for cell, paired in cells):
             yield (
-                f"{_count(lost, 'trial')} of {side.name} without a counterpart on the same item "
+                f"{_TRIALS.count(lost)} of {side.name} without a counterpart on the same item "
                 "and seed: left out."
             )
         used = {id(cell) for cell, _ in cells}
@@ -556,7 +554,7 @@ def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Cell, Cell]]
         items = sorted({trial.item.id for trial in trials})
         seeds = sorted({str(t.arm.seed) for t in trials if t.arm.seed is not None})
         of = f", seeds {', '.join(seeds)}" if seeds else ""
-        parts.append(f"{side.name} holds {_count(len(items), 'item')} (such as {items[0]!r}){of}")
+        parts.append(f"{side.name} holds {ITEMS.count(len(items))} (such as {items[0]!r}){of}")
     return (
         f"nothing can be compared: {'; '.join(parts)}; but no trial of both has the same item "
         "content and seed and is more than a measurement"

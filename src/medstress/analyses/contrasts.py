@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.compared_scores import Scored, scored
-from medstress.analyses.run import Cell, Metric, Pairs, Run, pair
+from medstress.analyses.controls import reach, readings
+from medstress.analyses.names import PAIRS, TEXTS, Noun, noun_of
+from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.means import difference_of_names, mean
 from medstress.stats.paired import Difference, difference
 from medstress.stats.power import ASSUMED, detectable, detectable_mean
-from medstress.stats.shares import Mask, Numbers, mean_size, rate, tally
+from medstress.stats.shares import Mask, Numbers, Units, mean_size, rate, tally
 
 Decision: TypeAlias = Literal[
     "worse",
@@ -36,6 +38,7 @@ Decision: TypeAlias = Literal[
     "equivalent within the margin",
     "better",
 ]
+Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
 LEAST_UNITS = 6
@@ -109,7 +112,7 @@ class Contrast:
     """Of rows that decide."""
     claims: frozenset[Claim] = field(metadata=HIDDEN)
     """What the intervals show of B, before p has a say."""
-    noun: str = field(metadata=HIDDEN)
+    noun: Noun = field(metadata=HIDDEN)
 
     @property
     def measure(self) -> str:
@@ -151,7 +154,7 @@ class Matched:
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),
-            "noun": "question" if getattr(trials[0].item, "letters", "") else "item",
+            "noun": noun_of(trials[0]),
         }
         return Contrast(a=a, b=b, metric=metric, decides=decides, **{**counts, **parts})
 
@@ -179,7 +182,7 @@ def contrasts(
         shares = tuple(share for share in shares if share in ("asr", metric))
     wanted = metric or shares[0]
     if scores is not None:
-        wanted = metric or (wanted if scores.after is None else f"{scores.main}_after")
+        wanted = metric or (wanted if scores.after is None else f"{scores.scoring.main}_after")
         for name in scores.shown(wanted):
             yield _of_score(arm, scores, name, margin, decides=name == wanted)
     judged = arm.where(_ended(a)[both.first] & _ended(b)[both.second])
@@ -214,19 +217,26 @@ class _Good(NamedTuple):
     failed: Mask
     """A failed call leaves it open."""
 
-    def at(self, places: NDArray[np.int64]) -> _Good:
-        """Return it for some trials."""
-        return _Good(*(mask[places] for mask in self))
 
-
-def _good(cell: Cell, metric: Metric, budget: int | None) -> _Good:
-    reading, b = cell.read(metric, budget), cell.budget if budget is None else budget
+def _good(cell: Cell, metric: Metric, budget: int | None, places: Places) -> _Good:
+    """Read trials of a cell, at some places; `budget` is None for all queries."""
     clean = cell.open_clean & ~cell.answered
-    attacked = cell.eligible & cell.mask(lambda t: _lacks_calls(t, budget)) & ~cell.flipped(b)
+    failed = _failed(cell, budget)
+    reading = cell.read(metric, budget).at(places)
     if metric == "asr":
-        return _Good(~reading.hit, ~reading.most, ~reading.least, attacked)
-    failed = clean if metric == "accuracy" else clean | attacked
-    return _Good(reading.hit, reading.least, reading.most, failed)
+        return _held(reading, failed[places])
+    failed = clean if metric == "accuracy" else clean | failed
+    return _Good(reading.hit, reading.least, reading.most, failed[places])
+
+
+def _held(reading: Reading, failed: Mask) -> _Good:
+    return _Good(~reading.hit, ~reading.most, ~reading.least, failed)
+
+
+def _failed(cell: Cell, budget: int | None) -> Mask:
+    """Return which trials a failed call under attack leaves open."""
+    lacks = cell.eligible & cell.mask(lambda t: _lacks_calls(t, budget))
+    return np.asarray(lacks & ~cell.flipped(cell.budget if budget is None else budget))
 
 
 def _lacks_calls(t: Trial, budget: int | None) -> bool:
@@ -242,17 +252,20 @@ def _lacks_calls(t: Trial, budget: int | None) -> bool:
 def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bool) -> Contrast:
     """Return the contrast of a share; `asr` is bad for the model, the others are good."""
     pairs, is_good = arm.pairs, metric != "asr"
-    a = _good(arm.a, metric, arm.budget).at(pairs.first)
-    b = _good(arm.b, metric, arm.budget).at(pairs.second)
-    names = _names(arm, metric) if decides else "only a row that decides has one"
-    ways = [_gain(pairs, a.read, b.read, names)]
+    a = _good(arm.a, metric, arm.budget, pairs.first)
+    b = _good(arm.b, metric, arm.budget, pairs.second)
+    units, names = pairs.units, _names(arm, metric)
+
+    def way(a_held: Mask, b_held: Mask) -> Difference:
+        gain = difference(b_held, a_held, units)
+        return _of_names(gain, b_held.astype(np.float64) - a_held, units, names)
+
+    ways = [way(a.read, b.read)]
     if b.failed.any():
-        ways.append(_gain(pairs, a.read, b.read | b.failed, names))
+        ways.append(way(a.read, b.read | b.failed))
     if (a.best != a.read).any():
-        ways.append(_gain(pairs, a.best, b.read, names))
-    gain, basis = difference(b.read, a.read, pairs.units), ways[0]
-    has_names = not isinstance(names, str) and basis.estimate.low is not None
-    p = gain.p if basis.p is None or gain.p is None else max(gain.p, basis.p)
+        ways.append(way(a.best, b.read))
+    gain = difference(b.read, a.read, units)
     seen = (gain.only_first + gain.only_second) / max(len(pairs), 1)
     worth = floor(len(pairs) / gain.estimate.effect)
     first, second = gain.only_second, gain.only_first
@@ -261,24 +274,16 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
         decides,
         n_worst=int((a.read != a.plain).sum() + (b.read != b.plain).sum()),
         n_open=int((a.failed | b.failed).sum()),
-        value_a=rate(a.read == is_good, pairs.units),
-        value_b=rate(b.read == is_good, pairs.units),
+        value_a=rate(a.read == is_good, units),
+        value_b=rate(b.read == is_good, units),
         only_a=first if is_good else second,
         only_b=second if is_good else first,
-        difference=_signed(gain, is_good=is_good).estimate,
-        names_like_these=_signed(basis, is_good=is_good).estimate if has_names else None,
-        names_reason=None
-        if has_names
-        else names
-        if isinstance(names, str)
-        else basis.estimate.method,
-        interval90=_signed(basis, is_good=is_good).interval90,
-        p=None if basis.p is None else p,
         power=[
             Detectable(discordance=d, difference=detectable(worth, d), is_assumed=d != seen)
             for d in _discordances(seen)
             if decides
         ],
+        **_shown(gain, ways, names, is_good=is_good),
         claims=_claims(ways, margin, pairs, a.read != b.read),
     )
 
@@ -290,17 +295,48 @@ class _Names(NamedTuple):
     n: int
 
 
-def _gain(pairs: Pairs, a: Mask, b: Mask, names: _Names | str) -> Difference:
-    """Return what B has more of than A: for names like these where there are any."""
-    items = difference(b, a, pairs.units)
+def _of_names(
+    gain: Difference, values: Numbers, units: Units, names: _Names | str, reach: float = 1.0
+) -> Difference:
+    """Return what decides: the difference for names like these, where there are names.
+
+    Args:
+        gain: for exactly these names.
+        values: of the pairs, whose mean it is.
+        units: of the pairs.
+        names: of the pairs; or why there are none.
+        reach: the largest value there can be.
+    """
     if isinstance(names, str):
-        return items
-    gain = difference_of_names(b.astype(np.float64) - a, pairs.units[0], names.drawn, names.n)
-    if gain.estimate.low is None and names.n > 1 and len(np.unique(pairs.units[0])) > 1:
+        return gain
+    like = difference_of_names(values, units[0], names.drawn, names.n, reach=reach)
+    if like.p is not None and gain.p is not None:
+        return replace(like, p=max(like.p, gain.p))
+    if names.n > 1 and len(np.unique(units[0])) > 1:
         # No two pairs differ, so that names add nothing to what items leave open.
-        method = f"{items.estimate.method}; all pairs agree, whatever their names"
-        return replace(items, estimate=replace(items.estimate, method=method))
-    return gain
+        method = f"{gain.estimate.method}; all pairs agree, whatever their names"
+        return replace(gain, estimate=replace(gain.estimate, method=method))
+    return like
+
+
+def _shown(
+    gain: Difference,
+    ways: Sequence[Difference],
+    names: _Names | str,
+    *,
+    is_good: bool,
+) -> dict[str, Any]:
+    """Return the parts of a contrast that say how large the difference is."""
+    basis = _signed(ways[0], is_good=is_good)
+    has_names = not isinstance(names, str) and basis.estimate.low is not None
+    reason = names if isinstance(names, str) else basis.estimate.method
+    return {
+        "difference": _signed(gain, is_good=is_good).estimate,
+        "names_like_these": basis.estimate if has_names else None,
+        "names_reason": None if has_names else reason,
+        "interval90": basis.interval90,
+        "p": basis.p,
+    }
 
 
 def _names(arm: Matched, metric: str) -> _Names | str:
@@ -341,9 +377,9 @@ def _of_net(
     """Return the contrast of what is lost net of a control, on what is known in all four arms."""
     at = [_partners(cell, own) for cell, own in zip((arm.a, arm.b), controls, strict=True)]
     net = arm.where((at[0][arm.pairs.first] >= 0) & (at[1][arm.pairs.second] >= 0))
-    i, j = net.pairs.first, net.pairs.second
-    places = ((arm.a, i), (controls[0], at[0][i]), (arm.b, j), (controls[1], at[1][j]))
-    a, c, b, d = (_good(cell, "asr", arm.budget).at(k) for cell, k in places)
+    pairs = net.pairs
+    a, c = _with_control(arm.first, arm.a, controls[0], pairs.first, at[0], arm.budget)
+    b, d = _with_control(arm.second, arm.b, controls[1], pairs.second, at[1], arm.budget)
 
     def gain(a: Mask, c: Mask, b: Mask, d: Mask) -> Numbers:
         """Return what A loses net of its control, minus what B does, where these held."""
@@ -351,14 +387,15 @@ def _of_net(
         control_a, attack_a, control_b, attack_b = lost
         return np.asarray((control_a - attack_a) - (control_b - attack_b))
 
-    ways = [gain(a.read, c.read, b.read, d.read)]
+    values = [gain(a.read, c.read, b.read, d.read)]
     if (b.failed | c.failed).any():
-        ways.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
+        values.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
     if (a.best != a.read).any() or d.failed.any():
-        ways.append(gain(a.best, c.read, b.read, d.read | d.failed))
-    units, n = net.pairs.units, len(net.pairs)
-    means = [mean(way, units, 2.0) for way in ways]
-    seen = float((ways[0] ** 2).mean()) if n else 0.0
+        values.append(gain(a.best, c.read, b.read, d.read | d.failed))
+    units, n, names = net.pairs.units, len(net.pairs), _names(net, "asr_net")
+    means = [mean(way, units, 2.0) for way in values]
+    ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
+    seen = float((values[0] ** 2).mean()) if n else 0.0
     worth = min(n / mean_size(tally(level)[0]) for level in units) if n else 0.0
     return net.contrast(
         "asr_net",
@@ -368,10 +405,6 @@ def _of_net(
         n_open=int((a.failed | b.failed | c.failed | d.failed).sum()),
         value_a=mean(c.read.astype(np.float64) - a.read, units).estimate,
         value_b=mean(d.read.astype(np.float64) - b.read, units).estimate,
-        difference=_signed(means[0], is_good=False).estimate,
-        names_reason="not computed for a difference of differences",
-        interval90=_signed(means[0], is_good=False).interval90,
-        p=means[0].p,
         power=[
             Detectable(
                 discordance=square,
@@ -381,11 +414,39 @@ def _of_net(
             for square in _discordances(seen)
             if decides
         ],
-        claims=_claims(means, margin, net.pairs, ways[0] != 0),
+        **_shown(means[0], ways, names, is_good=False),
+        claims=_claims(ways, margin, net.pairs, values[0] != 0),
     )
 
 
-def _partners(cell: Cell, control: Cell) -> NDArray[np.int64]:
+def _with_control(
+    run: Run,
+    cell: Cell,
+    control: Cell,
+    places: Places,
+    partners: Places,
+    budget: int | None,
+) -> tuple[_Good, _Good]:
+    """Read an attack and its control, which counts as far as gates and repeats let the attack ask.
+
+    Args:
+        run: whose trials they are.
+        cell: the attack.
+        control: its control.
+        places: trials of the attack.
+        partners: for every trial of the attack the place of its control's.
+        budget: queries that count; None for all.
+    """
+    b = cell.budget if budget is None else budget
+    both = Pairs(places, partners[places], cell.units[:, places])
+    attack, harmless = readings(cell, control, both, b, reach(run, cell))
+    return (
+        _held(attack, _failed(cell, budget)[both.first]),
+        _held(harmless, _failed(control, budget)[both.second]),
+    )
+
+
+def _partners(cell: Cell, control: Cell) -> Places:
     """Return for each trial the place of its control's, where that knew the item; else -1."""
     pairs = pair(cell, control)
     at = np.full(len(cell.trials), -1)
@@ -405,6 +466,7 @@ def _of_score(
         decides,
         n_items=scores.n_items,
         n_pairs=scores.n_items,
+        noun=PAIRS if noun_of(arm.a.trials[0]) is PAIRS else TEXTS,
         value_a=value_a,
         value_b=value_b,
         difference=change.estimate,

@@ -25,7 +25,6 @@ from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
 from medstress.store.inquiries import StoredInquiry
-from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
@@ -67,9 +66,6 @@ class Stored(Protocol):
     calls_per_query: Mapping[str, float]
     doubt: str | None
     root: str | None
-
-    def read(self, question: Callable[[RunReader], R]) -> R:
-        """Return what is read from the run's file, opened again for it."""
 
     @property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:

@@ -27,8 +27,8 @@ from medstress.analyses.scores import (
     Responses,
     Scoring,
     responses,
-    scoring_of,
 )
+from medstress.analyses.scorings import scoring_of
 from medstress.analyses.shown import (
     Chart,
     Field,

@@ -41,14 +41,11 @@ def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
     A column without any value has its type nevertheless; without rows there are the columns that
     every run has.
     """
-    from medstress.results.column_types import typed
-    from medstress.results.export import plain_frame
+    from medstress.files.frames import frame_of
 
-    types = _result_types()
-    if not rows:
-        return typed(plain_frame(()), types)
-    frame = plain_frame(result_rows(rows))
-    return typed(frame, {name: types.get(name) or _type_of(name) for name in frame.columns})
+    types, opened = _result_types(), result_rows(rows)
+    names = opened[0] if opened else types
+    return frame_of(opened, {name: types.get(name) or _type_of(name) for name in names})
 
 
 def _result_types() -> dict[str, Any]:

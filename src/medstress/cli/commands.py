@@ -13,7 +13,6 @@ from medstress import recipes
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
 from medstress.api.run import Run, run
-from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
@@ -23,7 +22,7 @@ from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.showing import show, write_page, write_report, write_verdicts
+from medstress.cli.showing import show, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.spreading import (
     check_reached,
@@ -45,6 +44,7 @@ from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
+from medstress.results.load import open_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
@@ -58,8 +58,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
-    with finished.opened() as stored:
-        page = write_report(stored, None)
+    page = write_report([finished.folder], None)
     code = show(Read.open(finished.folder))
     print(f"all numbers: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
@@ -195,19 +194,17 @@ def summary_cli(args: argparse.Namespace) -> int:
         if not args.wide:
             print(f"all columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
-    with suppress(StoreError), Run(args.folder).opened() as stored:  # it may be read-only
+    with suppress(StoreError), open_run(Path(args.folder)) as stored:  # it may be read-only
         renew_summary(stored)
     return code
 
 
 def report_cli(args: argparse.Namespace) -> int:
     """Run `medstress report`."""
-    if len(args.folders) > 1:
-        page = write_page(side_by_side(args.folders), Path(args.out or "report.html"))
-        print(f"report: {page} ({len(args.folders)} runs side by side)")
-        return 0
-    with Run(args.folders[0]).opened() as stored:
-        print(f"report: {write_report(stored, args.out)}")
+    folders = [Path(folder) for folder in args.folders]
+    page = write_report(folders, args.out)
+    n = f" ({len(folders)} runs side by side)" if len(folders) > 1 else ""
+    print(f"report: {page}{n}")
     return 0
 
 

@@ -167,9 +167,13 @@ class Trial:
 
     @property
     def lacks_answers(self) -> bool:
-        """Whether an answer under attack is unreadable or missing."""
+        """Whether an answer under attack is unreadable or missing, or no edit was asked about.
+
+        A perturbed copy that equals its original was asked: nothing was there to change.
+        """
         q = self.queries
-        return self.verdict in _LOST or q.unreadable > 0 or q.failed > 0
+        never_asked = self.saw_no_edit and not self.arm.attack.whole_copy
+        return self.verdict in _LOST or q.unreadable > 0 or q.failed > 0 or never_asked
 
     @property
     def saw_no_edit(self) -> bool:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from medstress.core.rows import TrialRow
+from medstress.files.frames import Types
 from medstress.metrics.explanations import Explained, Side
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
 
 PURPOSE = "explain"
+COLUMNS: Types = {
+    **dict.fromkeys(("trial_id", "dataset", "item_id", "victim", "attack"), str),
+    **{"seed": int, "verdict": str, "regime": str, "side": str, "position": int, "token": str},
+    **{"place": str, "edited": bool, "key": str, "answer": str},
+    **{"value_key": float, "value_answer": float, "values": None},
+    **{"value": str, "units": str, "mask": str, "base_key": float, "full_key": float},
+    **{"evaluations": int, "gap": float},
+}
+"""The columns of `explanation_records`."""
 
 
 def explained_trials(run: StoredRun) -> list[Explained]:
@@ -84,7 +93,7 @@ def _side(found: dict[str, Any]) -> Side:
 
 
 def explanation_records(run: StoredRun) -> Iterator[dict[str, Any]]:
-    """Yield the tokens of all explained prompts, for `export --table explanations`."""
+    """Yield the tokens of all explained prompts."""
     for one in explained_trials(run):
         trial = one.trial
         for name, side in (("before", one.before), ("after", one.after)):
@@ -110,9 +119,7 @@ def explanation_records(run: StoredRun) -> Iterator[dict[str, Any]]:
                     "answer": side.answer,
                     "value_key": float(key[i]),
                     "value_answer": None if answer is None else float(answer[i]),
-                    "values": json.dumps(
-                        dict(zip(one.outputs, side.values[i].tolist(), strict=True))
-                    ),
+                    "values": dict(zip(one.outputs, side.values[i].tolist(), strict=True)),
                     "value": one.value,
                     "units": one.units,
                     "mask": one.mask,

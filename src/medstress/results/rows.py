@@ -21,11 +21,10 @@ from medstress.metrics.counts import pick_success
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
 from medstress.results.reviewed import believed, settled
-from medstress.results.stored_prompts import Prompts, most_shown, stored_prompt
+from medstress.store.prompts import Prompts, more_prompts, most_shown, stored_prompt
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import KEY_RIGHT
-from medstress.store.run_store import FILE
 
 _FIRST = (
     "first_success",
@@ -58,7 +57,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
     reviewed = settled(believed(run.once(reviews_of)), KEY_RIGHT)
-    rows, room = [], most_shown(run)
+    rows, room = [], most_shown(run.folder)
     for trial in run.trials():
         item = items[trial.item][1]
         row = trial_row(name, trial, item, prompts, clusters[trial.dataset][item.id], run.requests)
@@ -66,10 +65,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
         rendered = {row.prompt_after, row.listing_after, row.first_success_prompt}
         room -= sum(len(each) for each in rendered if isinstance(each, str))
         if room < 0:
-            raise StoreError(
-                f"{run.folder / FILE} gives more prompts than a run of its size can have; "
-                "medstress did not write this file"
-            )
+            raise more_prompts(run.folder)
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(with_review(row, reviewed.get(row.trial_id)))
     return with_samples(rows, stored_rooms(run.folder).values())
@@ -250,7 +246,7 @@ def _shown(trial: StoredTrial, item: Item, pick: Edited, prompts: Prompts) -> di
         # Folders with two prompts lack the one of a first success that is not the pick.
         first = stored[2] if len(stored) > 2 else None if edits else stored[1]
         return dict(zip(_SHOWN, (stored[0], stored[0], stored[1], stored[1], first), strict=True))
-    before = prompts.clean(trial.victim, trial.dataset, trial.item, item)
+    before = prompts.clean(trial.victim, trial.dataset, item)
     after = prompts.shown(trial.victim, trial.dataset, pick)
     first = after[1]
     if edits:

@@ -18,8 +18,8 @@ from medstress.metrics.counts import is_flipped
 from medstress.results.load import StoredRun
 from medstress.results.reviewed import JUDGE, is_judgeable
 from medstress.results.rows import trial_rows
-from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
+from medstress.store.prompts import Prompts
 from medstress.store.reviews import SECOND_ANSWER
 
 DEFAULT = 50

@@ -76,6 +76,7 @@ def difference_of_names(
     names: Sequence[frozenset[str]],
     n_names: int,
     level: float = 0.95,
+    reach: float = 1.0,
 ) -> Difference:
     """Estimate a mean for items and names like these, and test whether it is 0.
 
@@ -89,6 +90,7 @@ def difference_of_names(
         names: the names that each value rests on.
         n_names: k, how many names the arm with fewer drew.
         level: of the interval, two-sided.
+        reach: the largest value there can be; ends are cut at it.
 
     Returns:
         The estimate; without an interval where the names cannot be told from the items, and
@@ -121,7 +123,7 @@ def difference_of_names(
         return Difference(estimate=unknown(why, size), p=None)
     error, degrees = sqrt(variance) / size, min(n, k) - 1
     (low, high), narrow = (
-        (max(centre - half, -1.0), min(centre + half, 1.0))
+        (max(centre - half, -reach), min(centre + half, reach))
         for half in (float(stdtrit(degrees, (1 + at) / 2)) * error for at in (level, 0.9))
     )
     method = (

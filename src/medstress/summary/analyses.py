@@ -16,14 +16,14 @@ from medstress.metrics.edits import distance_rows, word_rows
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, first_queries, tried_names
 from medstress.store.reader import RunReader
-from medstress.summary.sweeps import sweeps
-from medstress.transfer.effects import Carried, transfer_rows
-from medstress.transfer.reusable_names import (
+from medstress.summary.reusable_names import (
     QueriedNames,
     overlap_rows,
     reusable_rows,
     universality_rows,
 )
+from medstress.summary.sweeps import sweeps
+from medstress.summary.transfers import Carried, transfer_rows
 
 
 def analyse(

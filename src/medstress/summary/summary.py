@@ -23,7 +23,6 @@ from medstress.results.queries import substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.results.shards import bought_twice, lost_calls, shard_lines
-from medstress.significance.results import add_faithfulness, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
 from medstress.summary.attacked import attacked_lines
@@ -34,6 +33,7 @@ from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.reviews import describe_reviews, review_warnings
 from medstress.summary.sentences import add_scores
+from medstress.summary.stored_tests import add_faithfulness, add_tests
 from medstress.summary.training import describe_training
 from medstress.summary.verdict import GUESSING, verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning

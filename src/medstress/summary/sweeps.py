@@ -12,8 +12,8 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import Swept
 from medstress.results.load import StoredRun
-from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.prompts import Prompts
 
 _ENDED = (Verdict.FLIPPED, Verdict.HELD)
 

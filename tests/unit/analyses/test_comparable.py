@@ -86,7 +86,9 @@ def test_attacks_differ_in_parameters_or_in_name() -> None:
     assert [one.what for one in listed({}, params=params)] == ["attack: sampler", "attack: budget"]
     assert [one.what for one in listed({}, params={"name": "zoo", "k": 1})] == ["attack"]
     roles = {"parts.roles": {"attacker": "2"}, "roles": {"attacker": {"model": "x"}}}
-    assert [one.what for one in listed(roles)] == ["model of the attacker"]
+    for attempts, factor in ((3, "attack"), (None, None)):
+        (one,) = listed(roles, attempts=attempts)
+        assert (one.what, one.factor) == ("model of the attacker", factor)
 
 
 def test_only_what_makes_pairs_meaningless_is_refused(said: Any) -> None:

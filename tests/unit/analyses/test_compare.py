@@ -227,6 +227,24 @@ def test_a_model_that_knows_nothing_is_worse_though_no_name_was_shown_to_it() ->
     assert compare(side("A", a, names=names), broken).verdict == "worse"
 
 
+def test_net_of_a_control_rests_on_names_like_these_too() -> None:
+    """One of two names took all that B lost net of a control that takes nothing."""
+
+    def arms(name: str, lost: int) -> Side:
+        rows = [trial(i, flipped_at=1 if i % 2 < lost else None) for i in range(60)]
+        names = {i + 1: frozenset({f"name {i % 2}"}) for i in range(60)}
+        return side(name, [*rows, *(trial(i, control()) for i in range(60))], names=names)
+
+    found = compare(arms("A", 0), arms("B", 1), metric="asr_net")
+    row = found.deciding[0]
+    assert row.difference.low is not None
+    assert row.difference.low > 0.3
+    assert row.names_like_these is not None
+    assert row.names_like_these.low is not None
+    assert row.names_like_these.low < 0
+    assert found.verdict == "undecided"
+
+
 def test_where_no_two_pairs_differ_names_add_nothing() -> None:
     rows = [trial(i) for i in range(400)]
     names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(400)}

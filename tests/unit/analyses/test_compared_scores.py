@@ -77,7 +77,7 @@ def test_equal_taggers_are_equivalent_and_undecided() -> None:
 def test_few_documents_decide_nothing() -> None:
     found = on(tagged(58, lambda _: True), tagged(58, lambda i: i > 40))
     assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)
-    assert "too few documents for an interval: 29 of 30" in found.sentence
+    assert "too few documents for an interval: 29, and 30 needed" in found.sentence
 
 
 def test_a_search_has_no_perturbed_copy_so_what_it_takes_decides() -> None:

@@ -147,7 +147,7 @@ def test_all_unreadable_or_never_attacked() -> None:
     mute = of([trial(i, asked=8, unreadable=8) for i in range(5)])
     assert (mute.asr_valid, mute.asr_valid_bounds) == (None, (0.0, 1.0))
     refused = of([trial(i, asked=0) for i in range(5)])
-    assert (refused.asr_valid, refused.asr_valid_bounds) == (None, (0.0, 0.0))
+    assert (refused.asr_valid, refused.asr_valid_bounds) == (None, (0.0, 1.0))
     wrong = of([trial(1, verdict=Verdict.ALREADY_WRONG)])
     assert wrong.asr_valid_bounds is None
 

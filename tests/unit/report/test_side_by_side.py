@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from medstress.analyses.compare import Side, compare
 from medstress.report.side_by_side import Beside, render_side_by_side
+from medstress.testing.planted import NEAR, arm, planted_run, trial
 
 pytestmark = pytest.mark.release
 
@@ -45,3 +48,22 @@ def test_runs_without_anything_to_draw_need_no_library(samples):
         beside(samples, x, "no" * i, results=[], pooled=[], tests=[]) for i, x in enumerate("ab")
     ]
     assert "vegaEmbed" not in render_side_by_side(empty)
+
+
+def test_a_comparison_names_the_run_by_its_letter_and_shows_its_tables(samples):
+    rows = [trial(i, arm(replace(NEAR, draws_names=False))) for i in range(30)]
+    lost = [trial(i, arm(replace(NEAR, draws_names=False)), flipped_at=1) for i in range(30)]
+    victims = {"model": {"model": "m", "model_hash": "1", "task": {}}}
+    sides = [
+        Side(name=name, run=planted_run(known, victims=victims))
+        for name, known in (("A", rows), ("C", lost))
+    ]
+    runs = [
+        beside(samples, "runs/a", None),
+        beside(samples, "runs/b", "no"),
+        beside(samples, "runs/c", compare(*sides)),
+    ]
+    source = render_side_by_side(runs)
+    assert "against A" in source
+    assert "C is worse than A under near names" in source
+    assert source.count("<details") == 2

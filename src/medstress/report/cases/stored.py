@@ -21,8 +21,8 @@ from medstress.experiment.plan.slices import slices_of
 from medstress.metrics.counts import pick_success
 from medstress.report.cases.record import Score, Swap, Tagging, Tried
 from medstress.results.load import StoredRun
-from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.prompts import Prompts, stored_prompt
 
 MOST_TRIED = 12
 """Most edits that failed in one case on a page; the last ones are kept."""
@@ -79,10 +79,10 @@ class StoredCases:
             trial: its row.
             most_tried: how many edits that failed to return at most; None: all.
         """
-        number, row = self._places[trial.trial_id]
+        number, _ = self._places[trial.trial_id]
         item, result = self.item(trial), self._run.result(number)
         edits = decode_edits(trial.edits)
-        shown = self._shown(trial, item, row, edits)
+        shown = self._shown(trial, item, edits)
         probes = result.get("probes", ())
         if trial.attempts is not None:
             tried: tuple[list[Tried], int] = [], 0
@@ -110,9 +110,7 @@ class StoredCases:
             else None,
         )
 
-    def _shown(
-        self, trial: TrialRow, item: Item, row: int, edits: Sequence[Edit]
-    ) -> dict[str, Any]:
+    def _shown(self, trial: TrialRow, item: Item, edits: Sequence[Edit]) -> dict[str, Any]:
         """Return the texts before and after, as people read them and as they were sent."""
         if trial.listing_before is not None:
             return {
@@ -126,7 +124,7 @@ class StoredCases:
             # It was never asked.
             listing = prompts.listing(*place, item.candidate())
             return dict(zip(_TEXTS, (listing, None, None, None), strict=True))
-        sent, listing = prompts.clean(*place, row, item)
+        sent, listing = prompts.clean(*place, item)
         if trial.attempts is not None or not prompts.has_form(*place):
             number = self._places[trial.trial_id][0]
             sent = stored_prompt(self._run.requests(number, "baseline", 0)) or sent

@@ -7,10 +7,10 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.faithfulness import rates, trial_rows
-from medstress.metrics.significance.members import StoredTest
+from medstress.metrics.significance.families import Adjust
+from medstress.metrics.significance.members import Scope, StoredTest
 from medstress.metrics.significance.tests import success_test_rows
 from medstress.results.load import StoredRun
-from medstress.significance.families import scopes_of
 from medstress.store.reader import RunReader
 
 _PLACE = ("dataset", "group", "victim", "attack")
@@ -44,7 +44,7 @@ def _belongs_to(one: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[TrialRow]) -> None:
     """Add the rows of `tests`, the key `significance` and warnings to a summary."""
-    scopes, refused = scopes_of(reader.manifest)
+    scopes, refused = _scopes(reader.manifest)
     tested = [
         StoredTest(spec=one.spec, findings=one.findings, note=one.note)
         for one in reader.inquiries()
@@ -65,3 +65,14 @@ def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[Trial
             f"{len(untested)} successes could not be tested and have no p-value, such as item "
             f"{untested[0]['item_id']!r}: {untested[0]['note']}"
         )
+
+
+def _scopes(manifest: Mapping[str, Any]) -> tuple[dict[str, Scope], list[str]]:
+    scopes: dict[str, Scope] = {}
+    refused: list[str] = []
+    for key, stored in manifest.get("tests", {}).items():
+        if isinstance(stored, str):
+            refused.append(stored.removeprefix("refused: "))
+        else:
+            scopes[key] = Scope(adjust=Adjust(stored["adjust"]), items=tuple(stored["items"]))
+    return scopes, refused
