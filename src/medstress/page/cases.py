@@ -28,11 +28,11 @@ from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.page.changes import mark_changes
-from medstress.page.prompts import Prompts, stored_prompt
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
 from medstress.store.reader import RunReader
-from medstress.store.trials import Folder
+from medstress.store.trials import read
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
@@ -250,13 +250,10 @@ class Cases:
 
         Raises:
             StoreError: the folder cannot be read.
-            TypeError: the run has none, as one that tests make by hand.
         """
-        folder = self.run.folder
-        if not isinstance(folder, Folder):
-            raise TypeError("cases are read from the folder of a run")
-        return folder.read(
-            lambda reader: [self._case(trial, reader, most_tried) for trial in trials]
+        return read(
+            self.run.folder.path,
+            lambda reader: [self._case(trial, reader, most_tried) for trial in trials],
         )
 
     def chosen(self) -> list[Trial]:
@@ -392,23 +389,28 @@ class Cases:
         continuations that were scored."""
         prompts, item, edits = self._prompts, trial.item, trial.edits
         at = (trial.arm.place.victim, trial.arm.place.dataset)
-        clean_item, edited = item.candidate(), item.candidate(edits)
-        listing = prompts.listing(*at, clean_item)
-        text: Marked = ()
-        if listing is not None:
-            after = prompts.listing(*at, edited) if edits else listing
-            text = _marked(listing, listing if after is None else after)
         if trial.verdict is Verdict.NOT_ATTACKABLE:
             # It was never asked.
-            return text, False, (), ()
+            listing = prompts.listing(*at, item.candidate())
+            return _marked(listing, listing) if listing else (), False, (), ()
         in_turns = trial.arm.attack.attempts is not None
-        before = prompts.sent(*at, clean_item)
-        if in_turns or not prompts.has_form(*at):
-            before = stored_prompt(reader.requests(trial.number, "baseline", 0)) or before
-        later = prompts.sent(*at, edited) if edits else before
-        is_sent = before == listing and listing is not None
-        sent = () if is_sent else tuple(_turns(before, later))
-        call = None if in_turns else prompts.call(*at, edited)
+        if trial.pick is not None:
+            listings = reader.result(trial.number).get("listings")
+            shown = shown_of(trial, listings, prompts, reader.requests)
+        else:
+            before, listing = prompts.clean(*at, item)
+            if in_turns or not prompts.has_form(*at):
+                before = stored_prompt(reader.requests(trial.number, "baseline", 0)) or before
+            after, listing_after = before, listing
+            if edits:
+                after, listing_after = prompts.shown(*at, item.candidate(edits))
+            shown = Shown(before, after, listing, listing_after)
+        text: Marked = ()
+        if shown.listing_before is not None and shown.listing_before != NOT_SHOWN:
+            text = _marked(shown.listing_before, shown.listing_after or shown.listing_before)
+        is_sent = bool(text) and shown.before == shown.listing_before
+        sent = () if is_sent else tuple(_turns(shown.before, shown.after))
+        call = None if in_turns else prompts.call(*at, item.candidate(edits), 0)
         scored = call.continuations if isinstance(call, ScoreCall) else ()
         return text, is_sent, sent, tuple(map(clean, scored))
 
