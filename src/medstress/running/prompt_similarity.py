@@ -11,9 +11,10 @@ import numpy as np
 from medstress.analyses.run import Run
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
-from medstress.results.stored_prompts import Prompts
+from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
+from medstress.store.trials import read
 
 CHUNK = 64
 """Successes embedded between two commits."""
@@ -59,7 +60,7 @@ def prompts_to_embed(run: Run, encoder: PromptEncoder) -> list[ToEmbed]:
                 missing.append((trial.number, before, after))
         return missing
 
-    return run.folder.read(collect)
+    return read(run.folder.path, collect)
 
 
 def store_similarities(

@@ -164,13 +164,13 @@ class Folder:
                 queries[number][query][1].append(decode_answer(body, *tokens))
             return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
-        return self.read(collect)
+        return read(self.path, collect)
 
     @cached_property
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-        return self.read(lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
+        return read(self.path, lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
 
     @cached_property
     def names(self) -> Mapping[int, frozenset[str]]:
