@@ -14,8 +14,8 @@ from medstress.analyses import results, summary
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Column, Entry, Point, Remark, Shown, Table
 from medstress.api.run import run
-from medstress.page.cases import Cases, browser
-from medstress.page.page import page
+from medstress.page.cases import Cases
+from medstress.page.page import browser, page
 from medstress.stats.estimate import Estimate
 from medstress.testing.planted import planted_run, trial
 

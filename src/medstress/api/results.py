@@ -170,7 +170,7 @@ class Run:
         Raises:
             UsageError: the file cannot be written.
         """
-        from medstress.page.cases import report
+        from medstress.page.page import report
 
         page = report([self.folder])
         if to is not None:

@@ -84,7 +84,7 @@ def write_file(flag: str, file: str, text: str) -> None:
 
 def write_report(folders: Sequence[Path], out: str | None) -> Path:
     """Write the report of a run, by default into its folder, or of several; return its path."""
-    from medstress.page.cases import report
+    from medstress.page.page import report
 
     page = Path(out) if out else (folders[0] if len(folders) == 1 else Path()) / "report.html"
     text = report(folders)

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.as_json import FLAT, Json, as_json
@@ -29,12 +28,11 @@ from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.page.changes import mark_changes
-from medstress.page.page import Browser, names_of, page
-from medstress.page.prompts import Prompts, stored_prompt
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
 from medstress.store.reader import RunReader
-from medstress.store.trials import Folder
+from medstress.store.trials import read
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
@@ -252,13 +250,10 @@ class Cases:
 
         Raises:
             StoreError: the folder cannot be read.
-            TypeError: the run has none, as one that tests make by hand.
         """
-        folder = self.run.folder
-        if not isinstance(folder, Folder):
-            raise TypeError("cases are read from the folder of a run")
-        return folder.read(
-            lambda reader: [self._case(trial, reader, most_tried) for trial in trials]
+        return read(
+            self.run.folder.path,
+            lambda reader: [self._case(trial, reader, most_tried) for trial in trials],
         )
 
     def chosen(self) -> list[Trial]:
@@ -394,23 +389,28 @@ class Cases:
         continuations that were scored."""
         prompts, item, edits = self._prompts, trial.item, trial.edits
         at = (trial.arm.place.victim, trial.arm.place.dataset)
-        clean_item, edited = item.candidate(), item.candidate(edits)
-        listing = prompts.listing(*at, clean_item)
-        text: Marked = ()
-        if listing is not None:
-            after = prompts.listing(*at, edited) if edits else listing
-            text = _marked(listing, listing if after is None else after)
         if trial.verdict is Verdict.NOT_ATTACKABLE:
             # It was never asked.
-            return text, False, (), ()
+            listing = prompts.listing(*at, item.candidate())
+            return _marked(listing, listing) if listing else (), False, (), ()
         in_turns = trial.arm.attack.attempts is not None
-        before = prompts.sent(*at, clean_item)
-        if in_turns or not prompts.has_form(*at):
-            before = stored_prompt(reader.requests(trial.number, "baseline", 0)) or before
-        later = prompts.sent(*at, edited) if edits else before
-        is_sent = before == listing and listing is not None
-        sent = () if is_sent else tuple(_turns(before, later))
-        call = None if in_turns else prompts.call(*at, edited)
+        if trial.pick is not None:
+            listings = reader.result(trial.number).get("listings")
+            shown = shown_of(trial, listings, prompts, reader.requests)
+        else:
+            before, listing = prompts.clean(*at, item)
+            if in_turns or not prompts.has_form(*at):
+                before = stored_prompt(reader.requests(trial.number, "baseline", 0)) or before
+            after, listing_after = before, listing
+            if edits:
+                after, listing_after = prompts.shown(*at, item.candidate(edits))
+            shown = Shown(before, after, listing, listing_after)
+        text: Marked = ()
+        if shown.listing_before is not None and shown.listing_before != NOT_SHOWN:
+            text = _marked(shown.listing_before, shown.listing_after or shown.listing_before)
+        is_sent = bool(text) and shown.before == shown.listing_before
+        sent = () if is_sent else tuple(_turns(shown.before, shown.after))
+        call = None if in_turns else prompts.call(*at, item.candidate(edits), 0)
         scored = call.continuations if isinstance(call, ScoreCall) else ()
         return text, is_sent, sent, tuple(map(clean, scored))
 
@@ -460,31 +460,6 @@ class Cases:
             return self._prompts.prediction(place.victim, place.dataset, candidate, answers)
         except (MedstressError, IndexError, KeyError, TypeError, ValueError):
             return None
-
-
-def report(folders: Sequence[Path]) -> str:
-    """Return the page of `medstress report`: of one run folder, or of several side by side.
-
-    Raises:
-        StoreError: a folder holds no run, or a damaged one.
-    """
-    runs = [Run.open(folder) for folder in folders]
-    return page(runs, browser(runs))
-
-
-def browser(runs: Sequence[Run]) -> Browser:
-    """Return the cases that a page of some runs holds."""
-    held: list[Json] = []
-    names, lines = names_of(runs), []
-    for run, name in zip(runs, names, strict=True):
-        cases = Cases(run, name)
-        built = cases.cases(cases.chosen())
-        lines += [case.line for case in built]
-        held += map(json_of, built)
-    data = {**shared(runs, lines), "served": False, "cases": held}
-    return Browser(
-        data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
-    )
 
 
 def json_of(part: Case | Line) -> Json:

@@ -9,7 +9,7 @@ carries Vega. Colours are variables of the style sheet, for light and dark need 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
@@ -118,31 +118,27 @@ def write(chart: Chart, form: Format, colours: Colours) -> bytes:
     return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)).encode()
 
 
-def narrowed(chart: Chart, first: str | None, n_panels: int, n_rows: int) -> Chart:
-    """Return the part of a chart that a first screen has room for: the highest of each panel.
+def narrowed(
+    chart: Chart, panels: Sequence[str], rows: Sequence[str], n_panels: int, n_rows: int
+) -> Chart:
+    """Return the part of a chart that a first screen has room for.
 
     Args:
-        chart: bars or dots.
-        first: the panel that stands first.
+        chart: bars or dots over names.
+        panels: those that come first.
+        rows: what is on the axis, the most important first.
         n_panels: at most so many panels.
-        n_rows: at most so many places on the axis of each.
+        n_rows: at most so many rows in each.
     """
-    titles = list(dict.fromkeys(point.panel for point in chart.points))
-    titles.sort(key=lambda title: title != first)
+    titles = dict.fromkeys([*panels, *(point.panel for point in chart.points)])
+    own = {title: [p for p in chart.points if p.panel == title] for title in titles}
     points: list[Point] = []
-    for title in titles[:n_panels]:
-        own = [point for point in chart.points if point.panel == title]
-        highest: dict[float | str, float] = {}
-        lead = own[0].series
-        for point in own:
-            if point.series == lead:
-                highest[point.x] = max(_value(point) or 0.0, highest.get(point.x, -1.0))
-        kept = sorted(highest, key=lambda x: -highest[x])[:n_rows]
-        points += sorted(
-            (point for point in own if point.x in kept), key=lambda point: kept.index(point.x)
-        )
-    fields = ("name", "title", "kind", "x", "y", "log_x", "unit", "by_model", "notes")
-    return Chart(points=tuple(points), **{name: getattr(chart, name) for name in fields})
+    for title in [title for title in titles if own[title]][:n_panels]:
+        there = [point.x for point in own[title]]
+        kept = [x for x in dict.fromkeys([*rows, *there]) if x in there][:n_rows]
+        chosen = [point for point in own[title] if point.x in kept]
+        points += sorted(chosen, key=lambda point: kept.index(point.x))
+    return replace(chart, points=tuple(points))
 
 
 def _panels(chart: Chart) -> tuple[dict[str, list[Point]], list[str]]:
@@ -236,13 +232,13 @@ def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
     return rows
 
 
-def _ends(chart: Chart, points: Sequence[Point]) -> list[float]:
-    """Return the ends of the axis of values: whole intervals, and 0."""
+def _ends(chart: Chart) -> list[float]:
+    """Return the ends of the axis of values, alike in all panels: whole intervals, and 0."""
     if chart.unit:
         return [0.0, 1.0]
-    ys = [point.y for point in points]
+    ys = [point.y for point in chart.points]
     ends = [e for y in ys if isinstance(y, Estimate) for e in (y.low, y.high) if e is not None]
-    values = [*ends, *(v for v in map(_value, points) if v is not None), 0.0]
+    values = [*ends, *(v for v in map(_value, chart.points) if v is not None), 0.0]
     room = 0.04 * ((max(values) - min(values)) or 1.0)
     return [min(values) - (room if min(values) < 0 else 0.0), max(values) + room]
 
@@ -274,7 +270,7 @@ def _panel(
         legend=alt.Legend(orient="bottom", columns=2) if has_legend else None,
     )
     tip = alt.Description("tip:N")
-    values = alt.Scale(domain=_ends(chart, points), nice=not chart.unit, zero=False)
+    values = alt.Scale(domain=_ends(chart), nice=not chart.unit, zero=False)
     if chart.kind == "heat":
         made, height = _heat(alt, data, chart, points, in_page=in_page), None
     elif chart.kind in ("bars", "words") or not _is_numeric(points):

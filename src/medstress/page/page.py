@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from medstress.analyses.as_json import Json
 from medstress.analyses.cautions import CAUTIONS
 from medstress.analyses.performance import PERFORMANCE
-from medstress.analyses.results import RESULTS
+from medstress.analyses.results import RESULTS, Results, Row
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Remark, Shown, panel
 from medstress.analyses.summary import results_of
 from medstress.analyses.verdict import VERDICT, Verdict
 from medstress.core.arms import Place
+from medstress.page.cases import Cases, as_script, json_of, shared
 from medstress.page.charts import Colours, Drawn, draw, narrowed
 from medstress.report.formats import clean
 from medstress.report.html import html_table
@@ -138,6 +141,31 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
     )  # fmt: skip
 
 
+def report(folders: Sequence[Path]) -> str:
+    """Return the page of `medstress report`: of one run folder, or of several side by side.
+
+    Raises:
+        StoreError: a folder holds no run, or a damaged one.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    return page(runs, browser(runs))
+
+
+def browser(runs: Sequence[Run]) -> Browser:
+    """Return the cases that a page of some runs holds."""
+    held: list[Json] = []
+    names, lines = names_of(runs), []
+    for run, name in zip(runs, names, strict=True):
+        cases = Cases(run, name)
+        built = cases.cases(cases.chosen())
+        lines += [case.line for case in built]
+        held += map(json_of, built)
+    data = {**shared(runs, lines), "served": False, "cases": held}
+    return Browser(
+        data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
+    )
+
+
 def names_of(runs: Sequence[Run]) -> list[str]:
     """Return the names of runs; of equal ones with their folders."""
     names = [run.name for run in runs]
@@ -158,7 +186,9 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     progress = "" if run.is_complete else f"Not complete: {done:,} of {planned:,} trials ended."
     results = run.of(RESULTS)
     chart = next((chart for chart in results.charts() if chart.points), None) if results else None
-    part = None if chart is None else _narrowed(run, chart, verdict, n_panels)
+    part = None
+    if results and chart:
+        part = _narrowed(results, chart, verdict.arm, n_panels)
     is_whole = chart is not None and part is not None and len(part.points) == len(chart.points)
     return First(
         name=name,
@@ -171,14 +201,25 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     )
 
 
-def _narrowed(run: Run, chart: Chart, verdict: Verdict, n_panels: int) -> Chart:
-    """Return the part of the first chart that the first screen has room for."""
-    at = verdict.arm
-    first = None
-    if at is not None:
-        place = Place(at["dataset"], at["group"], at["victim"])
-        first = panel(place, [cell.place for cell in run.attacks])
-    return narrowed(chart, first, n_panels, FIRST_ROWS)
+def _narrowed(
+    results: Results, chart: Chart, arm: Mapping[str, str] | None, n_panels: int
+) -> Chart:
+    """Return the part of the first chart that the first screen has room for: the headline's place
+    first, in it the headline's attack, then those that take most."""
+    places = [row.cell.place for row in results.attacks]
+    first, attacks = [], []
+    if arm is not None:
+        first = [panel(Place(arm["dataset"], arm["group"], arm["victim"]), places)]
+        attacks = [arm["attack"]]
+    rows = sorted(results.attacks, key=lambda row: -_taken(row))
+    return narrowed(chart, first, [*attacks, *(row.name for row in rows)], n_panels, FIRST_ROWS)
+
+
+def _taken(row: Row) -> float:
+    """Return what an attack takes: of a score, else of the right answers."""
+    if row.scores is not None:
+        return row.scores.main.drop.value or 0.0
+    return (row.success.asr.value or 0.0) if row.success else 0.0
 
 
 def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -> Iterator[Section]:

@@ -14,6 +14,7 @@ from medstress.experiment.file.config import AnalysisTable
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
+from medstress.store.trials import read
 
 CHUNK = 64
 """Successes embedded between two commits."""
@@ -59,7 +60,7 @@ def prompts_to_embed(run: Run, encoder: PromptEncoder) -> list[ToEmbed]:
                 missing.append((trial.number, before, after))
         return missing
 
-    return run.folder.read(collect)
+    return read(run.folder.path, collect)
 
 
 def store_similarities(

@@ -164,7 +164,7 @@ class Folder:
                 queries[number][query][1].append(decode_answer(body, *tokens))
             return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
-        return self.read(collect)
+        return read(self.path, collect)
 
     def read(self, question: Callable[[RunReader], R]) -> R:
         """Return what is read from the run's file, opened again for it."""
@@ -174,7 +174,7 @@ class Folder:
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-        return self.read(lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
+        return read(self.path, lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
 
     @cached_property
     def names(self) -> Mapping[int, frozenset[str]]:
