@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.kinds import KINDS
-from medstress.kinds.scores import DatasetScores
 from medstress.report.labels import LABELS, Row, labels, measured
 from medstress.results.measure import Measure
 from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns
+from medstress.summary.dataset_scores import DatasetScores
+from medstress.summary.scores_of import scores_of
 
 _BOTH = ("precision", "recall", "f1")
 BY_TYPE = tuple(
@@ -27,7 +28,7 @@ def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
 
 def scores_in(rows: Sequence[Row]) -> DatasetScores | None:
     """Return the scores that rows of a summary have; None for questions."""
-    known = (scores for kind in KINDS if (scores := kind.scores) is not None)
+    known = (scores for kind in KINDS if (scores := scores_of(kind)) is not None)
     return next((scores for scores in known if scores.shown(rows)), None)
 
 

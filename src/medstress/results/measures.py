@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from medstress.analyses.scores import scoring_of_class
 from medstress.kinds import KINDS
 from medstress.results.measure import SCORE, SHARE, Measure
 from medstress.results.measure import defined as _defined
@@ -302,9 +303,15 @@ FAITHFULNESS = _defined(
 
 DATASETS = _defined(
     SCORE,
-    *(told for kind in KINDS if kind.scores is not None for told in kind.scores.defined),
+    *(
+        (f"{name}{ending}", f"{word}{ending.replace('_', ' ')}", "see the docs of scores")
+        for kind in KINDS
+        if (scoring := scoring_of_class(kind.unit_type or kind.item)) is not None
+        for name, word in scoring.words.items()
+        for ending in ("", "_after", "_drop", "_net_drop")
+    ),
 )
-"""Scores of whole data sets, of the kinds of items that have some."""
+"""Scores of whole data sets, of the kinds of items that have some; goes with this room."""
 TRAINING = _defined(
     SCORE,
     ("clean", "Clean, other", "score of the model it is compared with, on clean data"),

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.requirements import outcomes
+from medstress.analyses.slices import POST_HOC
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
-from medstress.experiment.plan.slices import POST_HOC, slices_of
 from medstress.metrics.against import difference, paired
 from medstress.metrics.counts import is_unattacked
 from medstress.metrics.criteria import (
@@ -26,11 +27,13 @@ from medstress.metrics.old_stats.shrinkage import SHRINKAGE
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
 from medstress.metrics.vouched import FIRST
 from medstress.results.formats import plural, shorten
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, open_run
 from medstress.results.measures import measure
+from medstress.results.rows import trial_rows
 from medstress.results.table import Format
-from medstress.running.baselines import baseline_of, outcomes, victim_there
+from medstress.running.baselines import baseline_folder, baseline_of, victim_there
 from medstress.running.criteria import KEY
+from medstress.summary.item_slices import slices_of
 from medstress.summary.reviews import rater_lines, unbelieved
 
 NO_BASELINE = "the baseline "
@@ -214,9 +217,11 @@ class _Baselines:
 
     def _opened(self, run: str) -> tuple[Sequence[TrialRow], str | None]:
         try:
-            _, rows = baseline_of(self._base, run)
+            baseline = baseline_of(self._base, run)
+            with open_run(baseline_folder(self._base, run)) as stored:
+                rows = trial_rows(stored)
         except MedstressError as error:
             return (), f"{NO_BASELINE}cannot be read: {error}"
-        if outcomes(rows) != self._known[run]["outcomes"]:
+        if outcomes(baseline.trials) != self._known[run]["outcomes"]:
             return (), f"{NO_BASELINE}{run} has changed since the first query"
         return rows, None

@@ -10,10 +10,11 @@ from medstress.attacks.noise.non_entity_noise import is_control_of
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.outcomes import Verdict
 from medstress.core.text import edits_of
-from medstress.kinds.scores import DatasetScores, Json, Place, ScoredArm
 from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.old_stats.multiplicity import benjamini_hochberg
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.summary.dataset_scores import DatasetScores, Json, Place, ScoredArm
+from medstress.summary.scores_of import scores_of
 
 _RATES = ("accuracy", "accuracy_after", "asr", "asr_asked")
 
@@ -23,7 +24,7 @@ def add_scores(run: StoredRun, summary: Json) -> None:
 
     The kind of the items defines the scores (`DatasetScores`); questions have none.
     """
-    arms, scores = arms_of(run), kind_of_run(run).scores
+    arms, scores = arms_of(run), scores_of(kind_of_run(run))
     if not arms or scores is None:
         return
     for row in [*summary["results"], *summary["pooled"]]:
@@ -60,7 +61,7 @@ def arms_of(run: StoredRun) -> dict[Place, ScoredArm]:
 
 
 def _arms_of(run: StoredRun) -> dict[Place, ScoredArm]:
-    stored, scores = run.items(), kind_of_run(run).scores
+    stored, scores = run.items(), scores_of(kind_of_run(run))
     if scores is None:
         return {}
     items = {row: item for row, (_, item) in stored.items()}

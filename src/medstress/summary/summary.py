@@ -35,8 +35,8 @@ from medstress.summary.remarks import left_out_lines
 from medstress.summary.reviews import describe_reviews, review_warnings
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
+from medstress.summary.tuned import cautions, describe_tuning
 from medstress.summary.verdict import GUESSING, verdict_of
-from medstress.tuning.numbers import cautions, describe_tuning
 
 _REPEATED = ("requests_repeated", "requests_late")
 """Counts of servers, where there is something to count."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from medstress.core.rows import TrialRow
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE
-from medstress.kinds.scores import Json, Place, ScoredArm
 from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.sentences.entity_scores import Reading, measured
 from medstress.metrics.sentences.recovery import Four, recovery
 from medstress.metrics.sentences.training_seeds import Measured, over_seeds
 from medstress.results.load import StoredRun
+from medstress.summary.dataset_scores import Json, Place, ScoredArm
 from medstress.summary.sentences import arms_of
 from medstress.summary.training_seeds import coefficient_of, f1_of, together
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from medstress.kinds.scores import Json, Place, ScoredArm
 from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.sentences.correlations import COEFFICIENTS, coefficient
 from medstress.metrics.sentences.entity_scores import (
@@ -26,6 +25,7 @@ from medstress.metrics.sentences.training_seeds import (
     minus,
     over_seeds,
 )
+from medstress.summary.dataset_scores import Json, Place, ScoredArm
 from medstress.summary.sentences import control_of
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from medstress.core import registry
 from medstress.core.sentences import Entity
-from medstress.kinds.scores import Place, ScoredArm
 from medstress.metrics.sentences.correlations import Scored
 from medstress.metrics.sentences.entity_scores import Reading
+from medstress.summary.dataset_scores import Place, ScoredArm
 from medstress.summary.training_seeds import together
 
 NAMES = [f"s{number}" for number in range(12)]

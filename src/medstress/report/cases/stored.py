@@ -17,12 +17,12 @@ from medstress.core.rows import TrialRow
 from medstress.core.sentences import TaggedCandidate
 from medstress.core.text import Edit
 from medstress.entities.semantic_types import SEMANTIC_TYPES
-from medstress.experiment.plan.slices import slices_of
 from medstress.metrics.counts import pick_success
 from medstress.report.cases.record import Score, Swap, Tagging, Tried
 from medstress.results.load import StoredRun
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.codec import decode_answer, decode_edits
+from medstress.summary.item_slices import slices_of
 
 MOST_TRIED = 12
 """Most edits that failed in one case on a page; the last ones are kept."""

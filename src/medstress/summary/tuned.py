@@ -19,7 +19,7 @@ from medstress.metrics.counts import (
     pick_success,
 )
 from medstress.store.reader import RunReader
-from medstress.tuning.choice import (
+from medstress.summary.tuned_choice import (
     METRICS,
     REGIMES,
     Grid,
@@ -58,7 +58,9 @@ def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, 
         choices = [
             row for choice in notes["choices"] for row in _held_out(choice, settings, trials)
         ]
-        return {**notes, "choices": choices}
+        asked, paid = (sum(g[name] for g in notes["grids"]) for name in ("n_asked", "n_paid"))
+        queries = {"asked": asked, "failed": 0, "computed_alone": asked, "computed": paid}
+        return {**notes, "choices": choices, "queries": {**queries, "saved": asked - paid}}
     grids = tuning_grids(trials, settings["metric"])
     shared = queries_shared(reader, trials)
     found = {

@@ -11,13 +11,21 @@ from numpy.typing import NDArray
 
 from medstress.core.text import Edit
 from medstress.kinds.nli.item import LabelledPair
-from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
 from medstress.metrics.old_stats.estimates import Estimate, unknown
 from medstress.metrics.old_stats.resampling import (
     RESAMPLES,
     bootstrapped,
     random_stream,
     resampled_sums,
+)
+from medstress.summary.dataset_scores import (
+    ADJUSTED,
+    FAMILY,
+    WHEN,
+    DatasetScores,
+    Json,
+    ScoredArm,
+    Test,
 )
 
 PERMUTATIONS = 2_000

@@ -9,16 +9,6 @@ from typing import Any
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise
 from medstress.core.sentences import entities_of
 from medstress.core.text import Edit
-from medstress.kinds.scores import (
-    ADJUSTED,
-    FAMILY,
-    WHEN,
-    DatasetScores,
-    Json,
-    Place,
-    ScoredArm,
-    Test,
-)
 from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.sentences.entity_scores import (
     MATCHES,
@@ -30,6 +20,16 @@ from medstress.metrics.sentences.entity_scores import (
     randomisation_p,
     sums_of,
     types_in,
+)
+from medstress.summary.dataset_scores import (
+    ADJUSTED,
+    FAMILY,
+    WHEN,
+    DatasetScores,
+    Json,
+    Place,
+    ScoredArm,
+    Test,
 )
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from medstress.core.text import Edit
-from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
 from medstress.metrics.old_stats.estimates import unknown
 from medstress.metrics.sentences.correlations import (
     COEFFICIENTS,
@@ -17,6 +16,15 @@ from medstress.metrics.sentences.correlations import (
     change,
     correlation,
     permutation_p,
+)
+from medstress.summary.dataset_scores import (
+    ADJUSTED,
+    FAMILY,
+    WHEN,
+    DatasetScores,
+    Json,
+    ScoredArm,
+    Test,
 )
 
 _HELD = unknown("a search for a change of the score says nothing of the pairs that held")
