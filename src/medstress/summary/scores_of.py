@@ -15,4 +15,4 @@ def scores_of(kind: Kind) -> DatasetScores | None:
         return EntityScores()
     if kind.task == "similarity":
         return Correlations()
-    return MacroF1() if kind.task == "nli" else None
+    return MacroF1() if kind.task == "classification" else None
