@@ -64,8 +64,10 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
     bench, name = hostile_run
     told = medstress("summary", bench.out)
     assert told.code == 0
-    assert "=1+1" in told.out
-    assert not STEERING.search(told.out + told.err)
+    assert "@SUM(1)" in told.out
+    wide = medstress("summary", bench.out, "--wide")
+    assert "=1+1" in wide.out
+    assert not STEERING.search(told.out + told.err + wide.out)
     told = medstress("summary", bench.out, "--json")
     assert told.out.isascii()
     assert json.loads(told.out)["results"][0]["dataset"] == name

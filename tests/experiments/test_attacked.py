@@ -211,7 +211,7 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
     one = ms.run(replay("one.jsonl", target="other", budget=4), out="one")
     before = next(row for row in pooled(run) if row["victim"] == "other")
     assert pooled(one)[0]["n_flipped"] == before["n_flipped"] > 0
-    assert one.summary()["warnings"] == [w for w in one.summary()["warnings"] if "fewer" not in w]
+    assert not any("fewer" in warning["sentence"] for warning in one.summary()["warnings"])
 
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
@@ -224,7 +224,8 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
     assert [at["value"] for at in attack["asr_at"]] == [at["value"] for at in before["asr_at"]]
     assert (attack["attack"], control["control_of"]) == ("entity_substitution",) * 2
     assert attack["asr_net"]["no_op"]["n"] == before["n_eligible"]
-    assert any("can be read at 1 query alone" in each for each in same.summary()["warnings"])
+    (warning,) = [w for w in same.summary()["warnings"] if w["rule"] == "stored_attack"]
+    assert "at 1 query alone" in warning["sentence"]
     another = pooled(ms.run(replay(target="other", budget=4), out="other"))[0]
     assert another["n_eligible"] == before["n_eligible"]
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
@@ -233,7 +234,7 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
 def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
     write(source)
     one = ms.run(replay(), out="one")
-    assert not any("1 query" in each for each in one.summary()["warnings"])
+    assert "stored_attack" not in [warning["rule"] for warning in one.summary()["warnings"]]
     row, control = pooled(one)
     assert row["queries"]["asked"] == row["n_eligible"]
     assert row["asr"]["value"] == pooled(source)[0]["asr_at"][0]["value"]
@@ -250,7 +251,7 @@ def test_check_suggests_the_run_that_asks_the_stored_edits(
     arguments = command.replace("NAME", "victim.py:knows").split()[1:]
     assert medstress_cli([*arguments, "--out", "again"]) == 0
     capsys.readouterr()
-    row, first = Run(Path("again")).summary()["results"][0], source.summary()["results"][0]
+    row, first = (run.summary()["by_seed"][0] for run in (Run(Path("again")), source))
     assert (row["seed"], first["seed"]) == (0, 0)
     assert row["queries"]["asked"] == row["n_eligible"] == len(lines())
     assert row["asr"]["value"] == first["asr_at"][0]["value"] > 0
