@@ -49,7 +49,7 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
         rivals = [by_n[n] for n in by_n if (n < 0) == (choice["n"] < 0)]
         assert choice["tuned_on"]["estimate"]["value"] == max(rivals)
         held_out = next(
-            row for row in Run(bench.out).summary()["results"] if row["attack"] == choice["attack"]
+            row for row in Run(bench.out).summary()["pooled"] if row["attack"] == choice["attack"]
         )
         assert choice["reported_on"]["estimate"] == held_out["asr"]
         said = f"n = {choice['n']:g} ({choice['regime']}) tuned on "
@@ -155,7 +155,7 @@ def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
     assert max(row.n_asked for row in Run(bench.out).rows()) > 1
     for choice in Run(bench.out).tuning()["choices"]:
         attack = next(
-            r for r in Run(bench.out).summary()["results"] if r["attack"] == choice["attack"]
+            r for r in Run(bench.out).summary()["pooled"] if r["attack"] == choice["attack"]
         )
         at_1 = {key: attack["asr_at"][0][key] for key in choice["reported_on"]["estimate"]}
         assert choice["reported_on"]["estimate"] == at_1
@@ -235,7 +235,7 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     alone = bench.root / "alone"
     bench.tables["victim"] = with_a_hopeless_victim
     assert tune("--out", alone).code == 0
-    assert Run(alone).summary()["results"] == Run(bench.out).summary()["pooled"]
+    assert Run(alone).summary()["pooled"] == Run(bench.out).summary()["pooled"]
 
 
 @pytest.mark.release
@@ -243,7 +243,7 @@ def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
     bench, tune, with_a_hopeless_victim, medstress
 ):
     assert tune().code == 0
-    before = Run(bench.out).summary()["results"]
+    before = Run(bench.out).summary()["pooled"]
     log, n_calls = bench.root / "hopeless.txt", len(bench.received())
     n_asked = len(log.read_text("utf-8"))
     both = bench.tables["victim"]
@@ -252,7 +252,7 @@ def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
         told = tune()
         assert (told.code, told.err) == (0, "")
         assert "left out" not in told.out
-        assert Run(bench.out).summary()["results"] == before
+        assert Run(bench.out).summary()["pooled"] == before
     assert (len(bench.received()), len(log.read_text("utf-8"))) == (n_calls, n_asked)
     assert "hopeless" in medstress("summary", bench.out / "tuning").out, "nothing stored is lost"
     bench.tables["victim"] = both  # and put back

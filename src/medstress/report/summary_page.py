@@ -169,8 +169,6 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
     cost = run.of(PERFORMANCE)
     if cost is not None and cost.usd is not None:
         yield f"Spent: {number(cost.usd, 'number')} US dollars."
-    if not run.is_complete and "shard" not in run.manifest:
-        yield "Not complete: run the same command again to resume."
     if verdict.arm is not None:
         yield f"Cases: medstress case {shlex.quote(str(run.folder.path))}"
     if run.folder.root is not None:

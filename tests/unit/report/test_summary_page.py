@@ -38,7 +38,6 @@ def test_lines_then_tables_then_warnings(width: int) -> None:
             "Do not rely on this: only 80 of 99 planned trials have ended.",
             "Lost (ASR)",
             "! The run is not complete",
-            "Not complete: run the same command again to resume.",
             "Cases: medstress case runs/planted",
             "Root: ffffffff",
         )
