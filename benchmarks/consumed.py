@@ -22,11 +22,11 @@ from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.models.token_tree import Target, shared_length
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
-from medstress.results.stored_prompts import Prompts
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import run_prepared
 from medstress.store.codec import decode_edits
+from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 
 DATASETS = {

@@ -76,10 +76,10 @@ COMPARISON = """## `compare --json`: format 3
 | `p`, `p_adjusted` | two-sided, of what decides; by Holm over the rows that decide, or the others |
 | `power` | the `difference` found with 80 % power at a `discordance`; `is_assumed` |
 """
-OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
-`continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
-and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in JSON text an array
-of these four. A column of Parquet has one type: there a parameter that another attack has is null,
+OBJECTS = """Objects and arrays (`attack_spec`, `edits`, `evidence`, `attempts`, labels, turns; of
+exchanges `scores`; of items options, mentions and metadata) are such in JSONL, Parquet and
+`Run.trials()`, and JSON text in CSV. An edit is `{"field", "start", "end", "replacement"}`.
+A column of Parquet has one type: there a parameter that another attack has is null,
 one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
 `prompt_before` and `prompt_after`. A score that is not finite is null.
 """
@@ -116,12 +116,10 @@ that people call right and wrong the shares of which the panel says so too (`sen
 `specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
-`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
-`first_success_evidence`, null where the first success is the pick.
+`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
 
-`export --table reviews` has `trial_id` (null for planted cases), `reviewer`,
-`answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
-`control`, `control_of`.
+`export --table reviews` has `case_id`, `trial_id` (null for planted cases), `control_of`,
+`reviewer`, `role` (`rater`, `adjudicator`), the four judgements, `note`, `time`.
 
 ## `summary --json`: format 2
 
@@ -222,7 +220,7 @@ def schema_page() -> str:
         _table(SOURCE / "attacks" / "discrete_zoo" / "parameters.py", "ZooParameters"),
         "## Exported rows\n",
         "### trials\n",
-        _table(SOURCE / "core" / "rows.py", "TrialRow", defaults=False),
+        _columns(),
         MEASURES,
         *_measures(),
         COMPARISON,
@@ -237,6 +235,13 @@ def schema_page() -> str:
     return "\n".join(parts)
 
 
+def _columns() -> str:
+    from medstress.analyses.exported import COLUMNS
+
+    lines = [f"| `{name}` | {what} |" for name, (_, what) in COLUMNS.items()]
+    return "\n".join(["| column | what it holds |", "| --- | --- |", *lines, ""])
+
+
 def _measures() -> Iterator[str]:
     from medstress.results.measures import GROUPS
 
@@ -249,11 +254,11 @@ def _measures() -> Iterator[str]:
         yield "\n".join([f"### {title}\n", *head, *lines]) + "\n"
 
 
-def _table(path: Path, name: str, *, defaults: bool = True) -> str:
-    head = ["key", "default", "meaning"] if defaults else ["field", "meaning"]
+def _table(path: Path, name: str) -> str:
+    head = ["key", "default", "meaning"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for key, default, meaning in fields_of(path, name):
-        cells = [f"`{key}`", default, meaning] if defaults else [f"`{key}`", meaning]
+        cells = [f"`{key}`", default, meaning]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

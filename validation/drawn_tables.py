@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from medstress.metrics.old_stats.estimates import Z
+from medstress.stats.estimate import Z
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -25,7 +25,7 @@ from drawn_tables import (
 )
 from scipy.stats import binom
 
-from medstress.metrics.old_stats.estimates import Z
+from medstress.stats.estimate import Z
 
 Cell = dict[str, Any]
 RATES = (0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)

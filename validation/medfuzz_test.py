@@ -24,14 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.analyses.families import LEVEL, MAX_CALLS, TURNS, Null, Statistic, cost_of
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.datasets import sample
 from medstress.datasets.source import DatasetOptions
-from medstress.metrics.old_stats.estimates import wilson_ends
-from medstress.metrics.old_stats.monte_carlo import TOLERANCE, ControlPlan, p_values
-from medstress.metrics.significance.control_costs import MAX_CALLS, TURNS, cost_of
-from medstress.metrics.significance.families import LEVEL, Null
-from medstress.metrics.significance.hardness import Statistic
+from medstress.stats.estimate import wilson_ends
+from medstress.stats.permutation import TIE, ControlPlan, p_values
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -179,7 +177,7 @@ def outcome(
         flipped, chosen = np.asarray(erred.any(axis=2)), erred.argmax(axis=2)
         n_looks = np.where(flipped, chosen + 1, ATTEMPTS)
     controls = np.take_along_axis(tried, chosen[:, :, None], axis=2)[:, :, 0]
-    hard = flipped & (estimate(rng, controls, test.statistic) <= observed[:, None] + TOLERANCE)
+    hard = flipped & (estimate(rng, controls, test.statistic) <= observed[:, None] + TIE)
     return _decided(test, plan, n, hard, flipped, n_looks)
 
 

@@ -20,9 +20,9 @@ from drawn_tables import (
 from intervals import Cell
 from scipy.stats import binom, norm
 
-from medstress.metrics.old_stats.multiplicity import benjamini_hochberg, holm
-from medstress.metrics.old_stats.paired import quantile
-from medstress.metrics.old_stats.power import detectable, needed, needed_equivalent, power_of
+from medstress.stats.estimate import quantile
+from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.stats.power import detectable, needed, needed_equivalent, power_of
 
 LEVELS = (0.05, 0.01)
 DISCORDANCES = (0.02, 0.05, 0.1, 0.15, 0.3, 0.5, 0.9)

@@ -9,7 +9,7 @@ from drawn_tables import Bools, Floats, share_effect, stream, tango_statistic
 from intervals import Cell
 from scipy.special import betainc
 
-from medstress.metrics.old_stats.paired import quantile
+from medstress.stats.estimate import quantile
 
 LAYOUTS = {
     (4, False): (4,),

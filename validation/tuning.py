@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from medstress.analyses.tuning import REGIMES, GridPoint, choose
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.experiment.file.config import GRID
-from medstress.metrics.old_stats.estimates import wilson
-from medstress.tuning.choice import REGIMES, GridPoint, choose
+from medstress.stats.estimate import wilson
 
 N_NAMES = 200
 RATE = 0.15

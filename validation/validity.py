@@ -15,16 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
+from medstress.analyses import run as analyses
+from medstress.analyses.validity import validity
+from medstress.core.arms import AttackRecord
+from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW, RULE
-from medstress.metrics.validity import validity_fields
+from medstress.testing.planted import arm, trial
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)
 """Of names that are synonyms of the key."""
@@ -139,9 +141,11 @@ def _run(
     places = np.argwhere(flipped)
     n = min(n_labels, len(places))
     labelled = {tuple(places[i]) for i in rng.choice(len(places), n, replace=False)}
-    valid_rate = validity_fields(maker.rows(flipped, valid, labelled))["asr_valid"]
+    found = validity(analyses.Cell.of(maker.trials(flipped, valid, labelled)))
+    assert found is not None
+    rate = found.asr_valid
     return Found(
-        labelled=None if valid_rate is None else (valid_rate["low"], valid_rate["high"]),
+        labelled=None if rate is None else (float(rate.low or 0.0), float(rate.high or 0.0)),
         invalid=float(1 - valid[flipped].mean()),
     )
 
@@ -154,12 +158,12 @@ def _searched(rng: np.random.Generator, s: Any, w: Any, trials: int) -> tuple[An
 
 
 class _Maker:
-    """Makes rows of trials; each is made once."""
+    """Makes trials, each once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], TrialRow] = {}
+        self._known: dict[tuple[Any, ...], Trial] = {}
 
-    def rows(self, flipped: Any, valid: Any, labelled: set[Any]) -> list[TrialRow]:
+    def trials(self, flipped: Any, valid: Any, labelled: set[Any]) -> list[Trial]:
         """Return the trials of one run.
 
         Args:
@@ -168,7 +172,7 @@ class _Maker:
             labelled: (seed, item) of the successes that people labelled.
         """
         return [
-            self._row(
+            self._trial(
                 seed,
                 i,
                 bool(flipped[seed, i]),
@@ -178,36 +182,26 @@ class _Maker:
             for i in range(flipped.shape[1])
         ]
 
-    def _row(self, seed: int, item: int, flipped: bool, people: bool | None) -> TrialRow:
+    def _trial(self, seed: int, item: int, flipped: bool, people: bool | None) -> Trial:
         key = seed, item, flipped, people
         if key not in self._known:
             self._known[key] = _trial(seed, item, flipped, people)
         return self._known[key]
 
 
-def _trial(seed: int, item: int, flipped: bool, people: bool | None) -> TrialRow:
-    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(TrialRow))
-    values |= {
-        "dataset": "d",
-        "group": "drugs",
-        "victim": "v",
-        "attack": "nearest",
-        "arm": "attack",
-    }
-    values |= {
-        "item_id": f"q{item}",
-        "unit": "item",
-        "seed": seed,
-        "repeat": 0,
-        "attack_spec": "{}",
-    }
-    values |= {"verdict": Verdict.HELD, "trial_id": f"q{item}/{seed}"}
-    if flipped:
-        values |= {"verdict": Verdict.FLIPPED, "first_success": 1, "first_unrefuted_success": 1}
-        values |= {"variant_class": "different"}
-        values |= {"valid": people, "validity_reason": RULE if people is None else REVIEW}
-        values |= {"sampled": people is not None}
-    return TrialRow(**values)
+_ATTACK = AttackRecord(label="nearest", name="entity_substitution", budget=1)
+
+
+def _trial(seed: int, item: int, flipped: bool, people: bool | None) -> Trial:
+    """Return a trial; of a success that nobody labelled nothing is known."""
+    made = trial(
+        item,
+        arm(_ATTACK, seed=seed),
+        flipped_at=1 if flipped else None,
+        valid=people,
+        reason=(RULE if people is None else REVIEW) if flipped else None,
+    )
+    return replace(made, sampled=people is not None) if flipped else made
 
 
 def main() -> None:

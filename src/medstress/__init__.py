@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.version import __version__
 
 if TYPE_CHECKING:
-    from medstress import attacks, metrics, testing
+    from medstress import attacks, testing
     from medstress.api.compare import compare
     from medstress.api.experiments import Experiment
     from medstress.api.one import attack_one, load_dataset
@@ -83,7 +83,7 @@ _PLACES = {
     "train": "medstress.api.run",
     "tune": "medstress.api.run",
 }
-_MODULES = ("attacks", "metrics", "testing")
+_MODULES = ("attacks", "testing")
 
 __all__ = [
     "Analysis",
@@ -113,7 +113,6 @@ __all__ = [
     "compare",
     "load_dataset",
     "merge",
-    "metrics",
     "open",
     "run",
     "testing",

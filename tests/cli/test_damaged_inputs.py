@@ -238,8 +238,7 @@ def test_json_nested_without_measure_within_a_folder_is_one_sentence(
         db.execute(f"UPDATE {table} SET {column} = ?", (deep,))
     refused(medstress("summary", folder), "run.sqlite")
     told = medstress("export", folder, "--table", "trials", "--to", tmp_path / "rows.csv")
-    if column != "spec":  # exported as the text that it is
-        refused(told, "run.sqlite")
+    refused(told, "run.sqlite")
 
 
 @pytest.mark.parametrize("piece", ["x", "x.", "e.g. A ", "A. ", "(", "x\u0301"])
@@ -334,10 +333,13 @@ def test_word_vectors_with_a_number_without_end_are_refused(bench, medstress, tm
 def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
     bench, medstress, tmp_path, monkeypatch
 ):
-    from medstress.results import stored_prompts
+    from medstress.store import prompts
 
     assert bench.run() == 0
     assert medstress("summary", bench.out).code == 0
-    monkeypatch.setattr(stored_prompts, "_SHOWN_AT_LEAST", 100)
-    monkeypatch.setattr(stored_prompts, "_SHOWN_A_BYTE", 0)
+    monkeypatch.setattr(prompts, "_SHOWN_AT_LEAST", 100)
+    monkeypatch.setattr(prompts, "_SHOWN_A_BYTE", 0)
     refused(medstress("summary", bench.out), "run.sqlite", "more prompts")
+    to = bench.root / "t.csv"
+    told = medstress("export", bench.out, "--table", "trials", "--to", to)
+    refused(told, "run.sqlite", "more prompts")

@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
-from medstress.cli.display import print_table
+from medstress.analyses.shown import column, table
+from medstress.cli.screen import screen
 from medstress.cli.streams import visible, visible_output
 from medstress.core.errors import UsageError
-from medstress.results.table import Column, Table, as_row
+from medstress.report.terminal import print_table
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rsure \u202egnp.exe"
@@ -26,9 +27,9 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
         print(HOSTILE, file=sys.stderr)
         print("lone \ud800", file=sys.stderr)
         logging.getLogger("medstress.test").warning(HOSTILE)
-        rows = (as_row(HOSTILE), as_row("[bold]first\nmedstress: all is well"))
-        columns = (Column(heading="name"),)
-        print_table(Table(name="t", caption="", columns=columns, rows=rows))
+        rows = (HOSTILE, "[bold]first\nmedstress: all is well")
+        shown = table("t", "", rows, [column("name", lambda text: text)])
+        print_table(screen().console, shown)
     told = capsys.readouterr()
     assert not STEERING.search(told.out + told.err)
     assert told.out.splitlines()[0] == visible(HOSTILE)

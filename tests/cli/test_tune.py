@@ -49,12 +49,12 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
         rivals = [by_n[n] for n in by_n if (n < 0) == (choice["n"] < 0)]
         assert choice["tuned_on"]["estimate"]["value"] == max(rivals)
         held_out = next(
-            row for row in Run(bench.out).summary()["pooled"] if row["attack"] == choice["attack"]
+            row for row in Run(bench.out).summary()["results"] if row["attack"] == choice["attack"]
         )
         assert choice["reported_on"]["estimate"] == held_out["asr"]
-        said = f"n = {choice['n']:g} ({choice['regime']}) tuned on "
-        assert said in told.out
-    assert f"saved {result['queries']['saved']:,} of" in told.out
+    asked, paid = (sum(grid[name] for grid in result["grids"]) for name in ("n_asked", "n_paid"))
+    shared = f"share its answer: of {asked:,} queries {paid:,} were computed."
+    assert shared in " ".join(told.out.split())
     n_calls = len(bench.received())
     again = tune()
     assert (again.code, again.out) == (0, told.out)
@@ -65,11 +65,10 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
 def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
     """The victim's own log: every n in a run of its own, against the grid in one."""
     assert tune().code == 0
-    queries = Run(bench.out / "tuning").tuning()["queries"]
-    assert queries["saved"] == queries["computed_alone"] - queries["computed"] > 0
+    (grid,) = Run(bench.out / "tuning").tuning()["grids"]
     rows = Run(bench.out / "tuning").rows()
-    assert queries["asked"] == sum(row.n_asked for row in rows)
-    assert queries["computed"] == sum(row.n_paid for row in rows)
+    assert grid["n_asked"] == sum(row.n_asked for row in rows)
+    assert grid["n_paid"] == sum(row.n_paid for row in rows)
     alone = 0
     split = items_of(bench.out / "tuning")
     bench.write_items(
@@ -83,7 +82,7 @@ def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
         out = bench.root / f"alone{n}"
         assert bench.run(out=out) == 0
         alone += sum(row.n_paid for row in Run(out).rows())
-    assert queries["computed_alone"] == alone
+    assert grid["n_paid"] < alone
 
 
 @pytest.mark.release
@@ -112,28 +111,27 @@ def test_the_maximum_on_the_same_items_is_one_run_and_says_that_it_is_optimistic
     assert told.code == 0
     assert items_of(bench.out) == {f"q{i}" for i in range(60)}
     assert not (bench.out / "tuning").exists()
-    assert "! n is the best of 4 values on the same items whose rates are reported" in told.out
-    assert "n was chosen on the items that are reported: these rates are optimistic" in told.out
     again = medstress("summary", bench.out, "--json")
     summary = json.loads(again.out)
     assert summary["tuning"]["optimistic"] is True
     assert summary["tuning"]["part"] == "same_items"
     assert all(choice["reported_on"] is None for choice in summary["tuning"]["choices"])
+    assert "tuned_on_reported" in {warning["rule"] for warning in summary["warnings"]}
 
 
 @pytest.mark.release
 def test_other_commands_work_on_both_folders(bench, tune, medstress):
     assert tune().code == 0
     for folder in (bench.out, bench.out / "tuning"):
-        assert "tuned on" in medstress("summary", folder).out
+        assert "The chosen n" in medstress("summary", folder).out
         assert medstress("report", folder).code == 0
         page = (folder / "report.html").read_text("utf-8")
-        assert "The chosen n, on the items of the tuning split and on the reported ones" in page
+        assert "The chosen n" in page
         to = folder / "trials.parquet"
         assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
         assert polars.read_parquet(to).height == len(Run(folder).rows())
     summary = json.loads(medstress("summary", bench.out / "tuning", "--json").out)
-    assert any("tuning split" in warning for warning in summary["warnings"])
+    assert "tuning_split" in {warning["rule"] for warning in summary["warnings"]}
 
 
 @pytest.mark.release
@@ -155,7 +153,7 @@ def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
     assert max(row.n_asked for row in Run(bench.out).rows()) > 1
     for choice in Run(bench.out).tuning()["choices"]:
         attack = next(
-            r for r in Run(bench.out).summary()["pooled"] if r["attack"] == choice["attack"]
+            r for r in Run(bench.out).summary()["results"] if r["attack"] == choice["attack"]
         )
         at_1 = {key: attack["asr_at"][0][key] for key in choice["reported_on"]["estimate"]}
         assert choice["reported_on"]["estimate"] == at_1
@@ -222,20 +220,19 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     rows = [row for row in Run(bench.out / "tuning").rows() if row.victim == "hopeless"]
     n = len({row.item_id for row in rows if row.verdict.value != "not_attackable"})
     sentence = (
-        f"! hopeless on cases/drugs answered none of the {n} tuning items correctly, so no n "
-        "can be chosen and it is left out here. Add items, raise share in [tune], or remove the "
-        "victim from the file."
+        f"hopeless on cases/drugs answered none of the {n} tuning questions correctly, so no n "
+        "can be chosen and it is left out here."
     )
     assert (told.code, told.err) == (0, "")
-    assert sentence in told.out.splitlines()
+    assert sentence in " ".join(told.out.split())
     assert {row.victim for row in Run(bench.out).rows()} == {"careful"}
     assert {choice["victim"] for choice in Run(bench.out).tuning()["choices"]} == {"careful"}
     assert Run(bench.out).manifest()["complete"]
-    assert sentence in medstress("summary", bench.out).out.splitlines()
+    assert sentence in " ".join(medstress("summary", bench.out).out.split())
     alone = bench.root / "alone"
     bench.tables["victim"] = with_a_hopeless_victim
     assert tune("--out", alone).code == 0
-    assert Run(alone).summary()["pooled"] == Run(bench.out).summary()["pooled"]
+    assert Run(alone).summary()["results"] == Run(bench.out).summary()["results"]
 
 
 @pytest.mark.release
@@ -243,7 +240,7 @@ def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
     bench, tune, with_a_hopeless_victim, medstress
 ):
     assert tune().code == 0
-    before = Run(bench.out).summary()["pooled"]
+    before = Run(bench.out).summary()["results"]
     log, n_calls = bench.root / "hopeless.txt", len(bench.received())
     n_asked = len(log.read_text("utf-8"))
     both = bench.tables["victim"]
@@ -252,7 +249,7 @@ def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
         told = tune()
         assert (told.code, told.err) == (0, "")
         assert "left out" not in told.out
-        assert Run(bench.out).summary()["pooled"] == before
+        assert Run(bench.out).summary()["results"] == before
     assert (len(bench.received()), len(log.read_text("utf-8"))) == (n_calls, n_asked)
     assert "hopeless" in medstress("summary", bench.out / "tuning").out, "nothing stored is lost"
     bench.tables["victim"] = both  # and put back

@@ -84,7 +84,7 @@ def test_the_attack_of_the_page_passes_its_tests_and_runs(
         "victim": {"backend": "mock"},
         **tomllib.loads(blocks(page, "toml")[1]),
     }
-    (row,) = ms.run(experiment, out="run").summary()["results"]
+    (row,) = ms.run(experiment, out="run").summary()["by_seed"]
     assert row["attack"] == "look_alike"
     assert row["seed"] is None
     assert row["n_eligible"] > 0

@@ -129,7 +129,7 @@ def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) ->
     assert "look_alike           plug-in from medstress-look-alike" in listed.stdout
     told = medstress(folder, target, "run", "mine.toml", "--out", "run", "--quiet")
     assert told.returncode == 0, told.stderr
-    (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["results"]
+    (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["by_seed"]
     assert (row["attack"], row["seed"]) == ("look_alike", None)
     assert row["n_eligible"] > 0
 

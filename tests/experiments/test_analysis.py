@@ -11,7 +11,6 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.core.text import Edit
 from medstress.running.prepare import prepare
 from medstress.testing import PerturbationTable, tiny_resources
 from medstress.transfer.inquiries import replacements
@@ -265,12 +264,12 @@ def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
 def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():
     item = Question(id="q", stem="?", options=("Alpha", "Beta"), key="A")
     table = PerturbationTable(["bet", "BETs", "a long name"])
-    place = [Edit(field="B", start=0, end=4, replacement="x")]
+    span = ("B", 0, 4)
     places = {name.casefold(): i for i, name in enumerate(table.names)}
 
     def put(**spec):
         top = ("bet", "bets", "a long name")
-        made = replacements(item, place, top, tiny_resources(table), places, spec)
+        made = replacements(item, span, top, tiny_resources(table), places, spec)
         return [candidate.options[1] for _, candidate in made]
 
     assert put() == ["Bet", "BETs", "A long name"]

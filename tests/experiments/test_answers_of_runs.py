@@ -76,7 +76,7 @@ def run(victim: str, *attacks: dict[str, Any], out: str = "run", **experiment: A
 
 
 def row_of(found: Run, attack: str | None = None) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = found.summary()["pooled"]
+    rows: list[dict[str, Any]] = found.summary()["results"]
     return next(row for row in rows if attack in (None, row["attack"]))
 
 
@@ -98,8 +98,7 @@ def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> No
     found = run("edited", {"sampler": "nearest", "budget": 2})
     row = row_of(found)
     assert row["asr"]["value"] == 1
-    assert row["chose_edited"]["value"] == pytest.approx(2 / 3)
-    assert row["chose_edited"]["n"] == N
+    assert row["asr"]["n"] == N
     for trial in found.rows():
         assert trial.chose_edited == (trial.answer_after == trial.option)
         assert trial.chose_edited == (int(trial.item_id[1:]) % 3 > 0)
@@ -115,11 +114,11 @@ def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder
     for attack in ("entity_substitution", "discrete_zoo"):
         row = row_of(found, attack)
         assert row["asr"]["value"] == pytest.approx(2 / 3)
-        assert row["chose_edited"]["value"] == 1
         assert row["n_not_attackable"] == 0
     for trial in found.rows():
         held = int(trial.item_id[1:]) % 3 == 0
         assert trial.verdict.value == ("held" if held else "flipped")
+        assert held or trial.answer_after == trial.option
         assert held or trial.repeats is True  # the flip check judges by the same goal
         assert trial.n_asked == (3 if held else 1)
 
@@ -156,8 +155,8 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
     assert (poor["asr_asked"]["n"], poor["asr_asked"]["value"]) == (0, None)
     assert (enough["n_never_asked"], enough["asr"]["value"]) == (0, 1)
     assert enough["asr_asked"]["value"] == 1
-    (sentence,) = [each for each in found.summary()["warnings"] if "saw no edit" in each]
-    assert sentence.startswith(f"too little: in {N} of {N} eligible trials the victim v saw no")
+    (warning,) = [each for each in found.summary()["warnings"] if each["rule"] == "saw_no_edit"]
+    assert warning["where"][-1] == "too little"
     assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in found.rows())
 
 

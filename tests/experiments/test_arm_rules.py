@@ -67,19 +67,18 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
             False,
         )
         assert row.first_success_repeats is True
-    analysis = acids.summary()["analysis"]
-    (reusable, _) = analysis["reusable"]
+    summary = acids.summary()
+    (reusable,) = (each for each in summary["reuse"]["names"] if each["victim"] == "one")
     assert [entry["name"] for entry in reusable["names"]] == ["acid"]
-    pooled = next(row for row in acids.summary()["pooled"] if row["victim"] == "one")
-    assert pooled["diversity"]["value"] == 0
-    cells = {(row["from"], row["to"]): row for row in analysis["transfer"]}
+    row = next(row for row in summary["results"] if row["victim"] == "one")
+    assert row["diversity"]["value"] == 0
+    cells = {(row["source"], row["target"]): row for row in summary["transfer"]["rows"]}
     cell = cells["one", "other"]
     assert (cell["transfer"]["value"], cell["transfer"]["n"], cell["n_wrong"]) == (0, 11, 0)
     assert cells["one", "one"]["transfer"]["value"] == 1
     # A name that the arm may ask is asked, also where the default rule would leave it out.
-    universal = {row["victim"]: row for row in analysis["universality"]}
-    assert universal["one"]["universality"]["value"] == 1
-    assert (universal["one"]["universality"]["n"], universal["one"]["n_never_asked"]) == (11, 0)
+    (reused,) = (each for each in summary["reuse"]["asked"] if each["victim"] == "one")
+    assert (reused["reuse"]["hits"], reused["reuse"]["n"], reused["n_never_asked"]) == (11, 11, 0)
 
 
 def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
@@ -91,8 +90,10 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     ]
     acids.tables["analysis"] = {"transfer": True, "universality": [1]}
     found = run(acids.write(), acids.out)
-    analysis = found.summary()["analysis"]
-    cells = {(row["attack"], row["from"], row["to"]): row for row in analysis["transfer"]}
+    summary = found.summary()
+    cells = {
+        (row["attack"], row["source"], row["target"]): row for row in summary["transfer"]["rows"]
+    }
     assert cells["any", "one", "other"]["transfer"]["value"] == 1
     cell = cells["to B", "one", "other"]
     flipped = [
@@ -101,8 +102,8 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     assert {row.key for row in flipped} == {"A"}
     assert (cell["n_asked"], cell["n_wrong"], cell["n_reached"]) == (len(flipped), len(flipped), 0)
     assert cell["transfer"]["value"] == 0
-    universal = {(row["attack"], row["victim"]): row for row in analysis["universality"]}
-    share = universal["to B", "one"]["universality"]
+    asked = {(row["attack"], row["victim"]): row for row in summary["reuse"]["asked"]}
+    share = asked["to B", "one"]["reuse"]
     # Keys A, C and D are attacked; only with key A is the letter after the key the goal.
     eligible = [r for r in found.rows() if (r.attack, r.victim) == ("to B", "one") and r.key != "B"]
     eligible = [row for row in eligible if row.verdict in ("flipped", "held")]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import medstress as ms
+from medstress.analyses.exported import trial_rows
+from medstress.analyses.run import Run
 from medstress.api import one as api
 from medstress.attacks import Attack, AttackTraits
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
@@ -17,9 +19,8 @@ from medstress.core.items import Candidate, Question
 from medstress.core.queries import Ask, Predict
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.results.load import open_run
-from medstress.results.rows import trial_rows
 from medstress.store.run_store import RunStore
+from medstress.store.trials import read
 from medstress.testing import tiny_questions
 
 (QUESTION,) = tiny_questions(1)
@@ -104,12 +105,13 @@ def stored(trial: Trial, folder: Path) -> dict[str, Any]:
             {
                 "config": {"experiment": {"controls": False, "name": "attack_one"}},
                 "victims": {trial.victim.label: victim},
+                "records": {},
             }
         )
         Scheduler(store).run([trial], 1)
-    with open_run(folder) as run:
-        (row,) = trial_rows(run)
-    return {**asdict(row), "verdict": row.verdict.value}
+    run = Run.open(folder)
+    (row,) = read(folder, lambda reader: list(trial_rows(run, reader)))
+    return dict(row)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -139,6 +139,11 @@ def pooled(run: Run) -> list[dict[str, Any]]:
     return run.summary()["results"]
 
 
+def rules(run: Run) -> set[str]:
+    """The rules of the warnings of a run."""
+    return {each["rule"] for each in run.summary()["warnings"]}
+
+
 def test_a_run_is_written_whole_and_twice_alike(source: Run) -> None:
     n = write(source)
     once = Path("set.jsonl").read_bytes()
@@ -211,7 +216,7 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
     one = ms.run(replay("one.jsonl", target="other", budget=4), out="one")
     before = next(row for row in pooled(run) if row["victim"] == "other")
     assert pooled(one)[0]["n_flipped"] == before["n_flipped"] > 0
-    assert not any("fewer" in warning["sentence"] for warning in one.summary()["warnings"])
+    assert "stored_attack" in rules(one)  # a budget of 4 on edits that end at a success
 
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
@@ -224,8 +229,7 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
     assert [at["value"] for at in attack["asr_at"]] == [at["value"] for at in before["asr_at"]]
     assert (attack["attack"], control["control_of"]) == ("entity_substitution",) * 2
     assert attack["asr_net"]["no_op"]["n"] == before["n_eligible"]
-    (warning,) = [w for w in same.summary()["warnings"] if w["rule"] == "stored_attack"]
-    assert "at 1 query alone" in warning["sentence"]
+    assert "stored_attack" in rules(same)
     another = pooled(ms.run(replay(target="other", budget=4), out="other"))[0]
     assert another["n_eligible"] == before["n_eligible"]
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
@@ -234,7 +238,7 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
 def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
     write(source)
     one = ms.run(replay(), out="one")
-    assert "stored_attack" not in [warning["rule"] for warning in one.summary()["warnings"]]
+    assert "stored_attack" not in rules(one)
     row, control = pooled(one)
     assert row["queries"]["asked"] == row["n_eligible"]
     assert row["asr"]["value"] == pooled(source)[0]["asr_at"][0]["value"]
@@ -251,7 +255,7 @@ def test_check_suggests_the_run_that_asks_the_stored_edits(
     arguments = command.replace("NAME", "victim.py:knows").split()[1:]
     assert medstress_cli([*arguments, "--out", "again"]) == 0
     capsys.readouterr()
-    row, first = (run.summary()["by_seed"][0] for run in (Run(Path("again")), source))
+    row, first = Run(Path("again")).summary()["by_seed"][0], source.summary()["by_seed"][0]
     assert (row["seed"], first["seed"]) == (0, 0)
     assert row["queries"]["asked"] == row["n_eligible"] == len(lines())
     assert row["asr"]["value"] == first["asr_at"][0]["value"] > 0
@@ -276,7 +280,7 @@ def test_a_limit_draws_from_the_whole_set(source: Run) -> None:
     few["dataset"] |= {"limit": 5, "sample_seed": 3}
     found = ms.run(few, out="few")
     assert pooled(found)[0]["n_items"] == 5
-    assert not any("fewer" in each for each in found.summary()["warnings"])
+    assert "stored_attack" not in rules(found)
 
 
 def flips(row: dict[str, Any]) -> bool:

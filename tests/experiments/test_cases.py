@@ -15,7 +15,7 @@ from medstress.core.outcomes import Verdict
 from medstress.metrics.counts import is_flipped
 from medstress.report.cases.building import cases_of
 from medstress.report.cases.lines import case_lines
-from medstress.results.load import open_run
+from medstress.store.load import open_run
 from medstress.serving.local import protected
 from medstress.testing import tiny_questions
 from medstress.viewing.view import Viewer, routes

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.cautions import CAUTIONS
+from medstress.analyses.run import Run as Read
+from medstress.analyses.shown import Remark
+from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 
@@ -32,6 +36,18 @@ def labels(run: Run) -> set[str]:
     return {row.attack for row in run.rows()}
 
 
+def remarks(run: Run) -> list[Remark]:
+    """All remarks on a run, notes too."""
+    read = Read.open(run.folder)
+    cautions = read.of(CAUTIONS)
+    shown = [*([cautions] if cautions else []), *(result for _, result in results_of(read))]
+    return [remark for result in shown for remark in result.remarks()]
+
+
+def rules(run: Run) -> set[str]:
+    return {remark.rule for remark in remarks(run)}
+
+
 @pytest.mark.release
 def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
@@ -41,28 +57,38 @@ def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
         ("random / no_op", "no_op"),
         ("nearest / no_op", "no_op"),
     }
-    by_attack = {row["attack"]: row for row in run.summary()["pooled"]}
+    by_attack = {row["attack"]: row for row in run.summary()["results"]}
     assert by_attack["random / no_op"]["control_of"] == "random"
     assert set(by_attack["random"]["asr_net"]) == {"no_op"}
 
 
 @pytest.mark.release
-def test_every_control_beside_random_names_has_a_verdict_in_words(tmp_path: Path) -> None:
+def test_with_every_control_harmless_edits_are_named_first_where_they_take_as_much(
+    tmp_path: Path,
+) -> None:
     run = ms.run(experiment(RANDOM, controls=True), out=tmp_path / "run")
     summary = run.summary()
     assert "same_type" not in {row.arm for row in run.rows()}
     assert "no_op" in {row.arm for row in run.rows()}
-    (row,) = [row for row in summary["pooled"] if row["attack"] == "random"]
+    (row,) = [row for row in summary["results"] if row["attack"] == "random"]
     assert row["n_flipped"] > 0
-    (arm,) = summary["verdict"]["arms"]
-    assert arm["control"]["name"] == "no_op"
-    assert "harmless edits alone change" in summary["verdict"]["sentence"]
+    assert set(row["control"]) == set(row["asr_net"]) > {"no_op"}
+    assert row["control"]["no_op"]["hits"] >= row["n_flipped"]
+    assert summary["verdict"]["arm"]["attack"] == "random"
+    assert summary["verdict"]["trust"]["level"] == "no"
+    assert "control_takes_as_much" in rules(run)
 
 
-def test_a_control_that_was_not_asked_leaves_a_sentence(tmp_path: Path) -> None:
+def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(
+    tmp_path: Path,
+) -> None:
     given = experiment(RANDOM, controls=True, max_queries=7)
     run = ms.run(given, out=tmp_path / "run")
-    assert run.summary()["verdict"]["sentence"].startswith("So far ")
+    summary = run.summary()
+    assert summary["experiment"]["complete"] is False
+    assert len(summary["verdict"]["lines"]) == 3
+    assert summary["verdict"]["trust"]["level"] == "no"
+    assert {each["rule"] for each in summary["warnings"]} >= {"incomplete"}
 
 
 def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path: Path) -> None:
@@ -102,8 +128,7 @@ def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
     run = ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
     arms = {label for label in labels(run) if label != "random"}
     assert arms == {f"random / {name}" for name in (wanted or ())}
-    first = run.summary()["headlines"][0]
-    assert ("not net of any control" in first) == (wanted is False)
+    assert ("no_control" in rules(run)) == (wanted is False)
 
 
 def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> None:
@@ -141,10 +166,11 @@ def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path
     short = experiment(everything) | {"dataset": {"name": "sample", "limit": 6}}
     run = ms.run(short, out=tmp_path / "run")
     assert labels(run) == {"all"}
-    (row,) = run.summary()["pooled"]
-    assert row["asr_net"]["no_op"]["value"] is None
-    assert "variants" in row["asr_net"]["no_op"]["method"]
-    assert "not net of any control" in run.summary()["headlines"][0]
+    (row,) = run.summary()["results"]
+    assert row["asr"]["n"] > 0
+    assert "asr_net" not in row
+    (reason,) = (each.sentence for each in remarks(run) if each.rule == "control_left_out")
+    assert "variants" in reason
     short["experiment"]["controls"] = ["no_op"]
     with pytest.raises(UsageError, match="no_op cannot control attack 'all'"):
         ms.run(short, out=tmp_path / "other")

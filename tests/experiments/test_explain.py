@@ -11,17 +11,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import polars
 import pytest
 
+from medstress.analyses.explanations import (
+    TOLERANCE,
+    Explained,
+    change_of,
+    explained_trials,
+    top_places,
+)
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.explain.explanation import Settings
 from medstress.explain.plan import Selection
 from medstress.explain.run import run_explanations
-from medstress.metrics.explanations import Explained, change_of, top_places
-from medstress.results.explanations import explained_trials
-from medstress.results.load import open_run
 from medstress.running.prepare import Watcher
 
 VICTIM = '''
@@ -185,8 +191,7 @@ def explain(folder: Path, *trials: str, **settings: Any) -> list[str]:
 
 def explained(folder: Path) -> list[Explained]:
     """What the folder holds."""
-    with open_run(folder / "run") as stored:
-        return explained_trials(stored)
+    return explained_trials(Read.open(folder / "run"))[0]
 
 
 def asked(folder: Path) -> list[str]:
@@ -204,12 +209,15 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
     found = explained(explained_folder)
     successes = [one for one in found if one.trial.verdict is Verdict.FLIPPED]
     assert 2 <= len(successes) < len(found)
-    assert all(one.holds and one.value == "answer" and one.units == "words" for one in found)
+    assert all(one.gap <= TOLERANCE and one.units == "words" for one in found)
+    assert {one.value for one in found} == {"answer"}
+    rows = {row.trial_id: row for row in Run(explained_folder / "run").rows()}
     for one in successes:
-        (edit,) = json.loads(one.trial.first_success_edits or one.trial.edits)
-        assert edit[3].lower() == "trapicin"
-        assert "".join(one.before.tokens) == one.trial.prompt_before
-        assert "".join(one.after.tokens) == one.trial.prompt_after
+        assert one.trial.first is not None
+        (edit,) = one.trial.first.edits
+        assert edit.replacement.lower() == "trapicin"
+        assert "".join(one.before.tokens) == rows[one.trial.id].prompt_before
+        assert "".join(one.after.tokens) == rows[one.trial.id].prompt_after
         assert (one.before.answer, one.after.answer) == ("A", "D")
         values = one.of(one.after, "D")
         assert values is not None
@@ -220,7 +228,7 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
         assert tops is not None
         assert (tops["edit"][0], tops["key"][0], tops["elsewhere"][0]) == (1.0, 0.0, 0.0)
         # The option that was answered is D, wherever the edit was.
-        assert tops["answer"][0] == float(edit[0] == "D")
+        assert tops["answer"][0] == float(edit.field == "D")
         assert tops["edit"][1] == pytest.approx(1 / len(one.after.tokens))
         change = change_of(one)
         assert (change.sizes.sum(), change.near_share) == (pytest.approx(1.0), 1.0)
@@ -303,8 +311,8 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     # Fewer evaluations are worse: what is there stays, and nothing is asked.
     told = explain(folder, evaluations=20)
     assert any("the finer values stay" in line for line in told)
-    kept = [(one.trial.trial_id, one.after.evaluations) for one in explained(folder)]
-    assert kept == [(one.trial.trial_id, one.after.evaluations) for one in more]
+    kept = [(one.trial.id, one.after.evaluations) for one in explained(folder)]
+    assert kept == [(one.trial.id, one.after.evaluations) for one in more]
     explain(folder, evaluations=60, mask="")
     assert {one.mask for one in explained(folder)} == {"...", ""}
     assert len(explained(folder)) == 2 * len(more)
@@ -322,9 +330,7 @@ def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
         ("...", n),
         ("", n),
     }
-    assert any(
-        "2 masks (masked words left out, masked as '...')" in line for line in summary["warnings"]
-    )
+    assert "several_masks" in {warning["rule"] for warning in summary["warnings"]}
 
 
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
@@ -333,11 +339,11 @@ def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
     before = Run(folder / "run").summary()
     explain(folder, evaluations=20)
     after = Run(folder / "run").summary()
-    for old, new in zip(before["pooled"], after["pooled"], strict=True):
+    for old, new in zip(before["results"], after["results"], strict=True):
         assert old["asr"] == new["asr"]
         assert old["queries"] | {"other": 0} == new["queries"] | {"other": 0}
     n = len(asked(folder))
-    paid = sum(row["queries"]["other"] for row in after["results"])
+    paid = sum(row["queries"]["other"] for row in after["by_seed"])
     assert paid >= n
     assert after["performance"]["calls"] == before["performance"]["calls"] + n
     with sqlite3.connect(folder / "run" / "run.sqlite") as db:
@@ -377,22 +383,22 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
 
 
 @pytest.mark.release
-def test_tokens_are_exported_one_a_row(explained_folder: Path) -> None:
+def test_tokens_are_written_one_a_row(explained_folder: Path) -> None:
     to = explained_folder / "rows.jsonl"
-    n = Run(explained_folder / "run").export("explanations", to)
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--json", "--out"]
+    assert medstress_cli([*args, str(to)]) == 0
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
     sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
-    assert n == len(rows) == sum(len(side.tokens) for _, side in sides)
+    assert len(rows) == sum(len(side.tokens) for _, side in sides)
     text = "".join(
         row["token"]
         for row in rows
-        if (row["trial_id"], row["side"]) == (sides[0][0].trial.trial_id, "before")
+        if (row["trial_id"], row["side"]) == (sides[0][0].trial.id, "before")
     )
     assert text == "".join(sides[0][1].tokens)
     assert all(set(row["values"]) == set("ABCD") for row in rows)
-    assert (
-        Run(explained_folder / "run").export("explanations", explained_folder / "rows.parquet") == n
-    )
+    assert medstress_cli([*args, "rows.parquet"]) == 0
+    assert polars.read_parquet("rows.parquet").height == len(rows)
 
 
 def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
@@ -402,7 +408,7 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert explained(folder) == []
     assert summary["explanations"]["n_not_explained"] > 0
     assert summary["explanations"]["rows"] == []
-    assert any("could not be explained" in line for line in summary["warnings"])
+    assert "not_explained" in {warning["rule"] for warning in summary["warnings"]}
 
 
 @pytest.mark.release
@@ -414,7 +420,7 @@ def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_map
     assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
     out = capsys.readouterr()
     first, *lines = out.out.splitlines()
-    assert first.startswith("In 2 of 2 successes the top word lies in the edit, by chance in ")
+    assert first.startswith("careful: in 2 of 2 successes the top word lies in the edit, by chance")
     assert "in 0 of 2 failed attacks" in first
     # The victim has one regime in the far attack, which is not told twice.
     table = lines[: lines.index("", 2)]
@@ -422,7 +428,7 @@ def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_map
     assert len([line for line in table if "successes" in line]) <= 3
     assert "2 successes and 2 failed attacks" in out.err
     page = (folder / "maps.html").read_text("utf-8")
-    assert page.index("In 2 of 2 successes") < page.index("<figure") < page.index("<details")
+    assert page.index("in 2 of 2 successes") < page.index("<figure") < page.index("<details")
     assert page.count("<figure") == 4
     assert "style=" not in page
     assert "<script" not in page
@@ -499,4 +505,4 @@ def test_without_a_success_there_is_nothing_to_explain(
     # A failed attack is explained where it is named.
     held = next(row for row in Run(folder / "run").rows() if row.verdict is Verdict.HELD)
     explain(folder, held.trial_id)
-    assert [one.trial.trial_id for one in explained(folder)] == [held.trial_id]
+    assert [one.trial.id for one in explained(folder)] == [held.trial_id]

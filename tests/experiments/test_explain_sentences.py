@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.explanations import (
+    EXPLANATIONS,
+    TOLERANCE,
+    Explained,
+    explained_trials,
+    top_places,
+)
+from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
 from medstress.explain.explanation import Settings
 from medstress.explain.plan import Selection
 from medstress.explain.run import run_explanations
-from medstress.metrics.explanations import Explained, top_places
-from medstress.report.explanations import explanation_page
-from medstress.results.explanations import explained_trials
-from medstress.results.load import open_run
+from medstress.explain.written import explanation_page
 from medstress.running.prepare import Watcher
 
 IOB = """Aspirin\tB-Chemical
@@ -58,8 +63,7 @@ def explained(folder: Path, tables: dict[str, Any], verdict: Verdict) -> list[Ex
         folder / "run", tables, Selection(trials=ids), Settings(evaluations=4000), Watcher()
     )
     assert stopped is None
-    with open_run(folder / "run") as stored:
-        return explained_trials(stored)
+    return explained_trials(Run.open(folder / "run"))[0]
 
 
 @pytest.mark.release
@@ -75,7 +79,7 @@ def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
     }
     found = explained(tmp_path, tables, Verdict.FLIPPED)
     for one in found:
-        assert one.holds
+        assert one.gap <= TOLERANCE
         assert (one.outputs, one.key, one.value) == (("found", "wrong"), "found", "answer")
         assert (one.before.answer, one.after.answer) == ("found", "wrong")
         values = one.of(one.before, "found")
@@ -104,7 +108,8 @@ def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     found = explained(tmp_path, tables, Verdict.MEASURED)
     assert len(found) == 2
     one = found[0]
-    assert (one.outputs, one.value, one.holds) == (("score",), "score", True)
+    assert (one.outputs, one.value) == (("score",), "score")
+    assert one.gap <= TOLERANCE
     values = [
         (token.strip(), value)
         for token, value in zip(one.before.tokens, one.before.values[:, 0], strict=True)
@@ -114,9 +119,10 @@ def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     assert [v for word, v in values if word == "severe"] == pytest.approx([0.0])
     assert {place for place, _, _ in one.before.segments} == {"text_a", "text_b"}
     # A pair has no right answer and no options, and no attack on it fails.
-    summary = ms.Run(tmp_path / "run").summary()
-    text = explanation_page(summary)
-    assert "the values of the score" in text
+    result = Run.open(tmp_path / "run").of(EXPLANATIONS)
+    assert result is not None
+    text = explanation_page(result, "sts")
+    assert "the score" in text
     assert "right answer" not in text
     assert "option that was answered" not in text
     assert "In the right option" not in text

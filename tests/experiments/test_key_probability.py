@@ -52,13 +52,11 @@ def test_rows_say_how_far_the_keys_probability_moved(
         "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
     }
     run = ms.run(experiment, out="run")
-    rows = {row["victim"]: row for row in run.summary()["pooled"]}
+    rows = {row["victim"]: row for row in run.summary()["results"]}
     # Half of the right answers flip; the others do not move.
     sure = rows["overconfident"]
     assert sure["key_probability_change"]["value"] == pytest.approx(
         (0.01 - 0.97) * sure["asr"]["value"], abs=1e-6
     )
     assert rows["letters"]["key_probability_change"]["value"] is None
-    assert rows["letters"]["key_probability_change"]["method"] == "the victim gives no scores"
-    run.report(tmp_path / "report.html")
-    assert "Change of P(key)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert rows["letters"]["key_probability_change"]["n"] == 0

@@ -56,8 +56,10 @@ def experiment(tmp_path):
     return build
 
 
-def values(curve):
-    return [each["value"] for each in curve]
+def accuracies(done):
+    """Accuracy after 0, 1, ... attempts."""
+    (row,) = done.summary()["attempts"]
+    return [each["value"] for each in row["curve"]]
 
 
 def test_two_servers_with_different_models_play_both_roles(experiment, tmp_path):
@@ -65,10 +67,9 @@ def test_two_servers_with_different_models_play_both_roles(experiment, tmp_path)
     attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
     with target, attacker:
         done = run(experiment(target, attacker), tmp_path / "run")
-        (row,) = done.summary()["results"]
-        assert values(row["accuracy_at"]) == [1, 5 / 6, 4 / 6, 3 / 6]
-        assert len(target.log) == row["roles"]["victim"]["calls"]
-        assert len(attacker.log) == row["roles"]["attacker"]["calls"]
+        assert accuracies(done) == [1, 5 / 6, 4 / 6, 3 / 6]
+        paid = {row["payer"]: row["calls"] for row in done.summary()["performance"]["spending"]}
+        assert paid == {"the-target": len(target.log), "role.attacker": len(attacker.log)}
         # Replies that have to be JSON are asked for with a schema; reasoning is not.
         assert all("response_format" in asked.body for asked in attacker.log)
         kinds = Counter("response_format" in asked.body for asked in target.log)
@@ -95,7 +96,7 @@ def test_what_goes_wrong_on_the_way_changes_no_number_and_a_limit_holds_for_its_
             tmp_path / "run",
         )
         (row,) = done.summary()["results"]
-    assert values(row["accuracy_at"]) == [1, 5 / 6, 4 / 6, 3 / 6]
+    assert accuracies(done) == [1, 5 / 6, 4 / 6, 3 / 6]
     assert row["n_failed"] == 0
 
 
@@ -113,7 +114,9 @@ def test_an_attacker_that_is_down_fails_each_trial_by_name_and_keeps_what_was_an
     with target, attacker:
         done = run(experiment(target, attacker), tmp_path / "run")
         (row,) = done.summary()["results"]
-    assert row["attempts"]["unreadable"] > 0
+        (attempts,) = done.summary()["attempts"]
+    assert sum(n for why, n in attempts["lost_by_reason"].items() if "unreadable" in why) > 0
+    assert attempts["n_made"] == attempts["n_asked"] + sum(attempts["lost_by_reason"].values())
     assert row["accuracy"]["value"] == 1
 
 
@@ -135,8 +138,7 @@ def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
         settings = experiment(target, attacker, requests_per_minute=12)
         settings["victim"]["requests_per_minute"] = 40
         done = run(settings, tmp_path / "run")
-        (row,) = done.summary()["results"]
-    assert values(row["accuracy_at"]) == [1, 5 / 6, 4 / 6, 3 / 6]
+    assert accuracies(done) == [1, 5 / 6, 4 / 6, 3 / 6]
     # A server reads a request a little after it was counted, so its own second may hold fewer.
     assert 6 <= heaviest(attacker.log, 0.95) <= 12
     assert 12 < heaviest(target.log, 0.95) <= 40
@@ -192,11 +194,11 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
     cues = {"tiny-0": "lighthouse", "tiny-4": "lighthouse"}
     target = ConversationServer(rule_target(ITEMS, cues, admits=admits), model="t")
     summary = recipe_run("medfuzz-figure3", target, capsys)
-    (rates,) = summary["faithfulness"]["rates"]
+    (rates,) = summary["faithfulness"]
     assert (rates["unfaithful"]["value"], rates["unfaithful"]["n"]) == (unfaithful, 2)
     assert rates["mention_rate"]["value"] == 1 - unfaithful
     assert rates["method"] == "majority of 3 votes of a judge"
-    assert not [row for row in summary["tests"] if row["family"] == "significance"]
+    assert "significance" not in summary
 
 
 @pytest.mark.release
@@ -204,5 +206,7 @@ def test_the_recipe_of_significance_tests_every_success(recipe_run, capsys):
     target = ConversationServer(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
     few = ["test.controls=30", "attack.attempts=2"]
     summary = recipe_run("medfuzz-significance", target, capsys, *few)
-    (row,) = [row for row in summary["tests"] if row["family"] == "significance"]
-    assert (row["item_id"], row["against"], row["p"]) == ("tiny-0", "matched", 1 / 31)
+    (row,) = summary["significance"]
+    (test,) = row["items"]
+    assert (row["null"], test["p"], test["count"], test["n_controls"]) == ("matched", 1 / 31, 0, 30)
+    assert (summary["results"][0]["n_flipped"], summary["results"][0]["n_items"]) == (1, 6)

@@ -87,8 +87,7 @@ def swap(field: str, **more: Any) -> dict[str, Any]:
 
 def rates(run: Any) -> dict[str, tuple[int, int]]:
     return {
-        row["attack"]: (round(row["asr"]["value"] * row["asr"]["n"]), row["asr"]["n"])
-        for row in run.summary()["pooled"]
+        row["attack"]: (row["asr"]["hits"], row["asr"]["n"]) for row in run.summary()["results"]
     }
 
 
@@ -119,7 +118,7 @@ def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder: Path) ->
     asked = {(row.item_id, row.attack): row.n_asked for row in run.rows()}
     assert {asked["q4", f"swap_noise field={f}"] for f in FIELDS} == {0}
     assert {asked["q1", f"swap_noise field={f}"] for f in FIELDS} == {1}
-    (row,) = [r for r in run.summary()["pooled"] if r["attack"] == "swap_noise field=passage"]
+    (row,) = [r for r in run.summary()["results"] if r["attack"] == "swap_noise field=passage"]
     assert (row["accuracy"]["value"], row["accuracy_after"]["value"]) == (0.75, 0.25)
 
 
@@ -146,7 +145,7 @@ def test_a_synonym_in_the_passage_takes_a_name_away(folder: Path) -> None:
     attack = {"name": "synonym", "field": "passage"}
     run = ms.run(experiment(attack, target="drug"), out=folder / "run")
     assert rates(run) == {"synonym": (2, 3)}
-    (found,) = run.summary()["surrogates"]
+    (found,) = run.manifest()["surrogates"]
     assert (found["n_mentions"], found["n_listed"]) == (2, 2)
 
 

@@ -1,4 +1,4 @@
-"""A command opens a run once, reads each item once and builds each row once."""
+"""A command opens a run once, reads each item once and builds each trial once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.run import Run as Read
+from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.results import rows
 from medstress.running.prepare import Watcher
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
-from medstress.store import reader
-from medstress.summary.summary import summarise_run
+from medstress.store import reader, trials
 from medstress.testing import tiny_questions
 
 MODELS = """
@@ -90,7 +91,7 @@ def sentences(folder: Path) -> Path:
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often a folder was opened, an item decoded, and a row built."""
+    """How often a folder was opened, an item decoded, and a trial built."""
     found: Counter[str] = Counter()
 
     def counted(place: Any, name: str, what: str) -> None:
@@ -104,7 +105,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     counted(reader, "open_for_reading", "opened")
     counted(reader, "decode_item", "items")
-    counted(rows, "trial_row", "rows")
+    counted(trials, "_trial", "trials")
+    counted(rows, "trial_row", "trials")  # of commands that do not read trials yet
     return found
 
 
@@ -117,7 +119,7 @@ COMMANDS = {
     "export --table items --to {to}/i.csv": (1, 0),
     "export --table exchanges --to {to}/e.jsonl": (1, 0),
 }
-"""Command -> how often it reads each item and builds each row."""
+"""Command -> how often it reads each item and builds each trial."""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -126,33 +128,28 @@ def test_a_command_opens_the_run_once(
     kind: str, command: str, counts: Counter[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     run: Path = request.getfixturevalue(kind)
-    n_items, n_rows = len({row.item_id for row in Run(run).rows()}), len(Run(run).rows())
+    n_items, n_trials = len({row.item_id for row in Run(run).rows()}), len(Run(run).rows())
     counts.clear()
     name, *rest = command.format(to=tmp_path).split()
     assert medstress_cli([name, str(run), *rest]) == 0
-    each_item, each_row = COMMANDS[command]
+    each_item, each_trial = COMMANDS[command]
     assert counts["opened"] == 1
     assert counts["items"] == each_item * n_items > 0
-    assert counts["rows"] == each_row * n_rows
+    assert counts["trials"] == each_trial * n_trials
 
 
-@pytest.mark.release
-def test_what_python_asks_for_together_is_read_once_and_asked_again_anew(
+def test_what_is_asked_of_one_reading_is_computed_once(
     questions: Path, counts: Counter[str]
 ) -> None:
-    run = Run(questions)
-    with run.opened() as stored:
-        summary = summarise_run(stored)
-        assert summarise_run(stored) is summary
-        assert rows.trial_rows(stored) is rows.trial_rows(stored)
-        n_rows = len(rows.trial_rows(stored))
-    assert (counts["opened"], counts["rows"]) == (1, n_rows)
-    run.report()
-    assert (counts["opened"], counts["rows"]) == (2, 2 * n_rows)
+    run = Read.open(questions)
+    first = dict(results_of(run))
+    assert "results" in first
+    assert all(result is first[name] for name, result in results_of(run))
+    assert (counts["opened"], counts["trials"]) == (1, len(run.trials))
 
 
 @pytest.mark.release
-def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
+def test_trials_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
     experiment = {
         "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
@@ -163,8 +160,9 @@ def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counte
         "analysis": {"transfer": True},
     }
     run = ms.run(experiment, folder / "tested")
-    assert counts["rows"] == 2 * N_ITEMS, "once for the tests, once for the kept summary"
-    assert len(run.summary()["tests"]) == 2
+    assert counts["trials"] == 2 * N_ITEMS, "once for the tests, once for the kept summary"
+    (tested,) = run.summary()["significance"]
+    assert len(tested["items"]) == 2
     counts.clear()
     run_tests(run.folder, experiment, Selection(), {"controls": 31}, Watcher())
-    assert counts["rows"] == N_ITEMS
+    assert counts["trials"] == N_ITEMS

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.results.load import open_run
 from medstress.results.review_rows import with_review
 from medstress.results.reviewed import Settled
 from medstress.review.room import make_room
@@ -132,17 +132,22 @@ def run(
 
 
 def row_of(found: Run, victim: str, attack: str) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = found.summary()["pooled"]
     (row,) = (
         each
-        for each in rows
+        for each in found.summary()["results"]
         if each["victim"].startswith(victim) and each["attack"].startswith(attack)
     )
     return row
 
 
-def shares(row: dict[str, Any]) -> dict[str, tuple[float, int]]:
-    return {name: (each["value"], each["n"]) for name, each in row["evidence"].items()}
+def evidence(found: Run) -> dict[str, dict[str, Any]]:
+    """Answers once the passage supports another option, of the only attack that makes it do so."""
+    (row,) = found.summary()["passages"]["evidence"]
+    return {name: row[name] for name in ("followed", "kept", "other")}
+
+
+def shares(found: Run) -> dict[str, tuple[float, int]]:
+    return {name: (share["value"], share["n"]) for name, share in evidence(found).items()}
 
 
 @pytest.mark.parametrize(
@@ -152,22 +157,23 @@ def shares(row: dict[str, Any]) -> dict[str, tuple[float, int]]:
 def test_a_swapped_passage_tells_reading_from_remembering(
     folder: Path, victim: str, followed: float, kept: float, other: float
 ) -> None:
-    row = row_of(run({victim: "open_book"}, SWAP), victim, "passage_swap")
+    found = run({victim: "open_book"}, SWAP)
+    row = row_of(found, victim, "passage_swap")
     assert row["n_eligible"] == N
-    assert shares(row) == {"followed": (followed, N), "kept": (kept, N), "other": (other, N)}
+    assert shares(found) == {"followed": (followed, N), "kept": (kept, N), "other": (other, N)}
     assert row["asr"]["value"] == 1 - kept
     # A lost answer is no error: every success is refuted, and no further query would change that.
-    assert row["asr_valid_bounds"] == [0, 0, 0]
-    assert row["n_censored"] == row["n_validity_unknown"] == 0
+    assert row["asr_valid_bounds"] == [0, 0]
 
 
 def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
-    row = row_of(run({"mixed": "open_book"}, SWAP), "mixed", "passage_swap")
+    found = run({"mixed": "open_book"}, SWAP)
+    row = row_of(found, "mixed", "passage_swap")
     n = 4 * N // 5
     assert (row["n_already_wrong"], row["n_eligible"]) == (N // 5, n)
-    assert shares(row) == {"followed": (1 / 4, n), "kept": (1 / 4, n), "other": (1 / 2, n)}
+    assert shares(found) == {"followed": (1 / 4, n), "kept": (1 / 4, n), "other": (1 / 2, n)}
     assert all(
-        0 <= each["low"] <= each["value"] <= each["high"] for each in row["evidence"].values()
+        0 <= each["low"] <= each["value"] <= each["high"] for each in evidence(found).values()
     )
 
 
@@ -190,24 +196,22 @@ def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
     folder: Path,
 ) -> None:
     found = run({"reader": "open_book", "last": "open_book"}, OTHER, NONE, TRUE, FALSE)
-    for row in found.summary()["pooled"]:
-        assert row["evidence"] is None
+    assert "passages" not in found.summary()  # no evidence, and no model without the passage
     keys_a = N // 4
     for attack in ("passage_other", "passage_none"):
         row = row_of(found, "reader", attack)
         assert row["asr"]["value"] == 1 - keys_a / N  # without the key's name it answers A
-        assert row["asr_valid_bounds"] == [0, 0, 0]
+        assert row["asr_valid_bounds"] == [0, 0]
     by_says = {
-        json.loads(row["attack_spec"])["says"]: row
-        for row in found.summary()["pooled"]
-        if row["victim"].startswith("last") and "says" in json.loads(row["attack_spec"])
+        row["attack_spec"]["says"]: row
+        for row in found.summary()["results"]
+        if row["victim"].startswith("last") and "says" in row["attack_spec"]
     }
     assert by_says["true"]["n_eligible"] == N
     assert by_says["true"]["asr"]["value"] == 1
-    assert by_says["true"]["n_validity_unknown"] == N
+    assert by_says["true"]["asr_valid_bounds"] == [0, 1]
     assert by_says["contradicting"]["asr"]["value"] == 1
-    assert by_says["contradicting"]["asr_valid_bounds"] == [0, 0, 0]
-    assert by_says["contradicting"]["n_censored"] == 0
+    assert by_says["contradicting"]["asr_valid_bounds"] == [0, 0]
 
 
 @pytest.mark.release
@@ -217,7 +221,9 @@ def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
         row = row_of(found, "rememberer", attack)
         assert (row["n_not_attackable"], row["n_eligible"]) == (N, 0)
         assert row["queries"]["asked"] == row["queries"]["baseline"] == 0
-        assert row["evidence"] is None
+    assert {row["victim"] for row in found.summary()["passages"]["evidence"]} == {
+        "reader/open_book"
+    }
     assert row_of(found, "reader", "passage_swap")["n_eligible"] == N
     assert row_of(found, "rememberer", "no_op")["n_held"] == N
 
@@ -258,14 +264,20 @@ def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Pa
 def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
     victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
     found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
-    rows = found.summary()["analysis"]["transfer"]
-    asked = {tuple(row[end].partition("/")[0] for end in ("from", "to")): row for row in rows}
+    summary = found.summary()
+    rows = summary["transfer"]["rows"]
+    asked = {
+        tuple(row[end].partition("/")[0] for end in ("source", "target")): row
+        for row in rows
+        if row["attack"] == "passage_swap"
+    }
     assert asked["guesser", "reader"]["transfer"]["value"] == 1
     for source in ("guesser", "reader"):
         to_closed_book = asked[source, "rememberer"]
         assert (to_closed_book["n_right"], to_closed_book["n_asked"]) == (N, 0)
         assert to_closed_book["transfer"]["value"] is None
-    assert not [each for each in found.summary()["warnings"] if "transfer" in each]
+    rules = {each["rule"] for each in summary["warnings"]}
+    assert not rules & {"one_model", "not_answered", "nothing_right"}
 
 
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:
@@ -294,26 +306,11 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
     assert careful["queries"]["asked"] == 8 * N
 
 
-@pytest.mark.release
-def test_the_terminal_and_the_report_show_the_shares_only_where_a_passage_was_changed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run({"reader": "open_book"}, SWAP, out="swapped")
-    run({"reader": "open_book"}, NONE, out="emptied")
-    shown = {}
-    for out in ("swapped", "emptied"):
-        assert medstress_cli(["summary", out]) == 0
-        assert medstress_cli(["report", out]) == 0
-        page = (folder / out / "report.html").read_text("utf-8")
-        shown[out] = ("Followed" in capsys.readouterr().out, 'id="evidence"' in page)
-    assert shown == {"swapped": (True, True), "emptied": (False, False)}
-
-
 @pytest.mark.parametrize(("prompt", "is_shown"), [("open_book", True), ("qstab", False)])
 def test_raters_see_the_passage_only_where_the_victim_did(
     folder: Path, prompt: str, is_shown: bool
 ) -> None:
     found = run({"hashing": prompt}, {"name": "swap_noise"})
-    with open_run(found.folder) as opened, ReviewStore(found.folder) as store:
-        room = make_room(opened, store, sample=5)
+    with ReviewStore(found.folder) as store:
+        room = make_room(analyses.Run.open(found.folder), store, sample=5)
     assert {case.texts[0][0] == "Text" for case in room.cases.values()} == {is_shown}

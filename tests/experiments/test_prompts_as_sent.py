@@ -69,9 +69,9 @@ def rows_of(done: Run, table: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in to.read_text("utf-8").splitlines()]
 
 
-def sent(done: Run) -> dict[tuple[str, str, int], list[str]]:
+def sent(done: Run) -> dict[tuple[str, str, int], list[Any]]:
     """What the victim was sent: trial, purpose and query -> the prompts of its calls."""
-    found: dict[tuple[str, str, int], list[str]] = {}
+    found: dict[tuple[str, str, int], list[Any]] = {}
     for row in rows_of(done, "exchanges"):
         if row["role"] == "victim":
             place = (row["trial_id"], row["purpose"], row["query"])
@@ -107,8 +107,9 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
         before = prompts[row.trial_id, "baseline", 0][0]
         after = prompts[row.trial_id, "attack", row.first_success or 0][0]
         if way == "chat":
-            turns = [json.loads(each) for each in (before, after)]
-            before, after = ("\n\n".join(text for _, text in each) for each in turns)
+            before, after = (
+                "\n\n".join(turn["content"] for turn in turns) for turns in (before, after)
+            )
         assert (row.prompt_before, row.prompt_after) == (before, after)
         assert row.replacement in row.listing_after
         is_listed = way in ("letter", "text", "chat")
@@ -124,8 +125,7 @@ def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
     for row in flipped:
         places = (("baseline", 0), ("attack", row["first_success"]))
         for name, place in zip(("prompt_before", "prompt_after"), places, strict=True):
-            whole = json.loads(prompts[row["trial_id"], *place][-1])
-            assert [[turn["role"], turn["content"]] for turn in row[name]] == whole
+            assert row[name] == prompts[row["trial_id"], *place][-1]
             assert [turn["role"] for turn in row[name]][-2:] == ["assistant", "user"]
         assert "\n[Answer]:" in row["listing_after"]
 
@@ -144,17 +144,12 @@ def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(
         with (done.folder / "t.csv").open(encoding="utf-8", newline="") as stream:
             cells = list(csv.DictReader(stream))
         for row, column, cell in zip(lines, columns, cells, strict=True):
-            for name in {"attack_spec", "edits", "scores", "continuations"} & set(row):
+            for name in {"attack_spec", "edits", "scores", "evidence"} & set(row):
                 if row[name] is None:
                     assert (column[name], cell[name]) == (None, "")
                     continue
                 assert isinstance(row[name], dict | list)
                 text = json.loads(cell[name])
-                if name == "edits":
-                    text = [
-                        dict(zip(("field", "start", "end", "replacement"), each, strict=True))
-                        for each in text
-                    ]
                 assert text == row[name]
                 assert without_nulls(column[name]) == without_nulls(row[name])
     if make is substituted:

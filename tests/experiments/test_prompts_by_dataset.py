@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.exported import exchange_rows
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
 from medstress.costs.experiment import estimate
-from medstress.results.export import exchange_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.store.reader import RunReader

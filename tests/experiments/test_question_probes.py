@@ -12,10 +12,6 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError, UsageError
-from medstress.metrics.old_stats.estimates import read_score
-from medstress.report.glance import glance
-from medstress.report.probes import probes_table
-from medstress.report.sections import all_rows
 
 VICTIM = '''
 import re
@@ -122,13 +118,23 @@ def run(victim: str, *attacks: dict[str, Any], controls: Any = False, **more: An
 
 
 def row_of(found: Run, attack: str) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = found.summary()["pooled"]
-    (row,) = (each for each in rows if each["attack"] == attack)
-    return row
+    """A row of results."""
+    return by_attack(found.summary()["results"])[attack]
 
 
-def values(row: dict[str, Any], *names: str) -> tuple[float, ...]:
-    return tuple(row["variants"][name]["value"] for name in names)
+def probe_of(found: Run, attack: str) -> dict[str, Any]:
+    """What was answered to the variants of a probe."""
+    return by_attack(found.summary()["probes"]["rows"])[attack]
+
+
+def by_attack(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    named = {row["attack"]: row for row in rows}
+    assert len(named) == len(rows)
+    return named
+
+
+def values(probe: dict[str, Any], *names: str) -> tuple[float, ...]:
+    return tuple(probe[name]["value"] for name in names)
 
 
 ALL = ("accuracy", "accuracy_all", "consistency")
@@ -147,17 +153,18 @@ PROBES = [
 
 
 def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(folder: Path) -> None:
-    row = row_of(run("says_b", {"name": "option_order"}), "option_order")
+    found = run("says_b", {"name": "option_order"})
+    row, probe = row_of(found, "option_order"), probe_of(found, "option_order")
     # Over the clean order and the three others every option stands at B once.
-    right = row["variants"]["accuracy"]["value"] * 3 + row["accuracy"]["value"]
+    right = probe["accuracy"]["value"] * 3 + row["accuracy"]["value"]
     assert right == pytest.approx(1)
-    assert values(row, "accuracy_all", "consistency") == (0, 0)
-    assert row["variants"]["n_trials"] == N
-    assert row["variants"]["n_answers"] == 3 * N
-    assert row["variants"]["right_to_wrong"]["value"] == 1
+    assert probe["accuracy_before"]["value"] == row["accuracy"]["value"]
+    assert values(probe, "accuracy_all", "consistency") == (0, 0)
+    assert probe["n_trials"] == N
+    assert probe["n_answers"] == 3 * N
+    assert probe["right_to_wrong"]["value"] == 1
     for name in ALL:
-        found = row["variants"][name]
-        assert found["low"] <= found["value"] <= found["high"]
+        assert probe[name]["low"] <= probe[name]["value"] <= probe[name]["high"]
 
 
 def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -> None:
@@ -165,38 +172,45 @@ def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -
     kept = [probe for probe in PROBES if probe["name"] not in others]
     kept[kept.index({"name": "brand_generic"})] = LISTED
     found = run("knower", *kept, {"name": "none_of_the_others", "replaces": "distractor"})
-    for row in found.summary()["pooled"]:
-        assert values(row, *ALL) == (1, 1, 1), row["attack"]
+    summary = found.summary()
+    probes = by_attack(summary["probes"]["rows"])
+    assert len(probes) == len(kept) + 1
+    for row in summary["results"]:
+        assert values(probes[row["attack"]], *ALL, "change") == (1, 1, 1, 0), row["attack"]
         assert row["asr"]["value"] == 0
-        assert row["variants"]["change"]["value"] == 0
 
 
 def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder: Path) -> None:
-    row = row_of(run("knower", {"name": "none_of_the_others"}), "none_of_the_others")
+    found = run("knower", {"name": "none_of_the_others"})
+    row, probe = row_of(found, "none_of_the_others"), probe_of(found, "none_of_the_others")
     # It says "none of them", which names no option: neither right nor like another answer.
-    assert values(row, *ALL) == (0, 0, 0)
-    assert row["variants"]["n_unreadable"] == N
+    assert values(probe, *ALL) == (0, 0, 0)
+    assert probe["n_unreadable"] == N
     assert row["asr"]["value"] == 0
+    assert row["n_unreadable_under_attack"] == N
+    assert row["asr"]["worst"][1] == 1
 
 
 def test_a_victim_that_reads_the_options_alone_answers_without_the_question(folder: Path) -> None:
     found = run("options_alone", {"name": "options_only"}, {"name": "context_removed"})
     for name in ("options_only", "context_removed"):
-        row = row_of(found, name)
-        assert values(row, "consistency") == (1,)
-        assert row["variants"]["accuracy"]["value"] == row["accuracy"]["value"] == 0.25
-        assert row["asr_valid_bounds"] == [0, 0, 0]
-    lost = row_of(run("knower", {"name": "options_only"}), "options_only")
-    assert lost["variants"]["accuracy"]["value"] == KEYS_A
+        row, probe = row_of(found, name), probe_of(found, name)
+        assert values(probe, "consistency") == (1,)
+        assert probe["accuracy"]["value"] == row["accuracy"]["value"] == 0.25
+        assert row["asr_valid_bounds"] == [0, 0]
+    found = run("knower", {"name": "options_only"})
+    lost = row_of(found, "options_only")
+    assert probe_of(found, "options_only")["accuracy"]["value"] == KEYS_A
     assert lost["asr"]["value"] == pytest.approx(1 - KEYS_A)
-    assert lost["asr_valid_bounds"] == [0, 0, 0]  # what it takes is no error
+    assert lost["asr_valid_bounds"] == [0, 0]  # what it takes is no error
 
 
 def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder: Path) -> None:
     found = run("generics", {"name": "brand_generic"}, {"name": "brand_generic", "to": "generic"})
     row = row_of(found, "brand_generic to=brand")
     # A drug that it does not know it takes for A, which is the key by chance.
-    assert values(row, *ALL) == pytest.approx((KEYS_A, KEYS_A, KEYS_A))
+    probe = probe_of(found, "brand_generic to=brand")
+    assert values(probe, *ALL) == pytest.approx((KEYS_A, KEYS_A, KEYS_A))
     assert (row["n_eligible"], row["asr"]["value"]) == (N, pytest.approx(1 - KEYS_A))
     held = row_of(found, "brand_generic to=generic")
     assert held["n_not_attackable"] == N
@@ -206,8 +220,8 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
     names, attack = folder / "names.csv", {**LISTED, "field": "options"}
     found = run("knower", attack)
     row = row_of(found, "brand_generic")
-    assert values(row, *ALL) == (1, 1, 1)
-    assert "names.csv" not in row["attack_spec"]
+    assert values(probe_of(found, "brand_generic"), *ALL) == (1, 1, 1)
+    assert "names.csv" not in json.dumps(row["attack_spec"])
     edits = [json.loads(each.edits) for each in run("generics", attack).rows()]
     put_in = {edit[3] for row in edits for edit in row}
     assert put_in == {"Coumadin", "Advil"}
@@ -248,13 +262,14 @@ def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> N
 
 def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> None:
     found = run("gives_in", {"name": "challenge"}, {"name": "challenge", "framings": ["neutral"]})
-    rows = {len(json.loads(r["attack_spec"])["framings"]): r for r in found.summary()["pooled"]}
+    rows = {len(row["attack_spec"]["framings"]): row for row in found.summary()["results"]}
+    probes = {n: probe_of(found, row["attack"]) for n, row in rows.items()}
     assert rows[5]["asr"]["value"] == 1
-    assert values(rows[5], *ALL, "right_to_wrong") == (0, 0, 0, 1)
-    assert rows[5]["variants"]["by_variant"].keys() == {
+    assert values(probes[5], *ALL, "right_to_wrong") == (0, 0, 0, 1)
+    assert probes[5]["by_variant"].keys() == {
         *("doubt", "disagreement", "authority", "suggestion", "document")
     }
-    assert values(rows[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
+    assert values(probes[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
     # Thanks draw nothing, so no seed asks them again.
     assert {row.seed for row in found.rows() if row.attack == rows[1]["attack"]} == {None}
     trial = next(row for row in found.rows() if row.verdict == "flipped")
@@ -266,22 +281,26 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
 def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
     plain, mended = {"name": "fabricated_detail"}, {"name": "fabricated_detail", "mitigation": True}
     found = run("gullible", plain, mended)
-    rows = {json.loads(r["attack_spec"])["mitigation"]: r for r in found.summary()["pooled"]}
-    assert values(rows[False], "accuracy") == (0,)
-    assert values(rows[True], "accuracy") == (1,)
-    (row,) = (r for r in found.summary()["tests"] if r["family"] == "samplers")
+    summary = found.summary()
+    rows = {row["attack_spec"]["mitigation"]: row["attack"] for row in summary["results"]}
+    probes = by_attack(summary["probes"]["rows"])
+    assert values(probes[rows[False]], "accuracy") == (0,)
+    assert values(probes[rows[True]], "accuracy") == (1,)
+    (row,) = (each for each in summary["tests"] if each["family"] == "samplers")
     assert row["p"] < 0.01
 
 
 def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None:
     found = run("gullible", {"name": "false_statement", "options": "all"}, controls=None)
-    row = row_of(found, "false_statement")
-    assert values(row, "accuracy") == (0,)
+    row, probe = row_of(found, "false_statement"), probe_of(found, "false_statement")
+    assert values(probe, "accuracy") == (0,)
     assert list(row["control"]) == ["neutral_insertion"]
-    kept = row_of(found, "false_statement / neutral_insertion")
-    assert kept["variants"]["consistency"]["value"] == 1
-    assert row["consistency_net"]["neutral_insertion"]["value"] == -1
-    assert all(each["accuracy"]["value"] == 0 for each in row["variants"]["by_variant"].values())
+    kept = probe_of(found, "false_statement / neutral_insertion")
+    assert kept["consistency"]["value"] == 1
+    assert kept["control_of"] == "false_statement"
+    assert probe["consistency_net"]["neutral_insertion"]["value"] == -1
+    assert probe["by_variant"]
+    assert all(each["accuracy"]["value"] == 0 for each in probe["by_variant"].values())
 
 
 @pytest.mark.release
@@ -289,25 +308,24 @@ def test_controls_ask_all_items_as_often_and_the_run_verifies(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run("gives_in", *PROBES, controls=None, limit=12)
-    rows = {row["attack"]: row for row in found.summary()["pooled"]}
+    summary = found.summary()
+    probes, rows = by_attack(summary["probes"]["rows"]), by_attack(summary["results"])
+    assert probes.keys() == rows.keys()
     for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
-        own = rows[name.partition(" / ")[0]]["variants"]
-        assert rows[name]["variants"]["n_answers"] == own["n_answers"] > 0
-        assert rows[name]["variants"]["consistency"]["value"] == 1
+        own = probes[name.partition(" / ")[0]]
+        assert probes[name]["n_answers"] == own["n_answers"] > 0
+        assert probes[name]["consistency"]["value"] == 1
     assert not any(name.startswith("options_only /") for name in rows)
     assert medstress_cli(["verify", str(found.folder)]) == 0
     assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
     assert "Accuracy over variants" in capsys.readouterr().out
-    table = probes_table(all_rows(found.summary()))
-    assert table is not None
-    assert len(table.rows) == len(rows)
     for name in ("trials", "exchanges"):
         line = ["export", str(found.folder), "--table", name, "--to", f"{name}.jsonl"]
         assert medstress_cli(line) == 0
     asked = [json.loads(line) for line in Path("exchanges.jsonl").read_text("utf-8").splitlines()]
-    turns = [json.loads(row["prompt"]) for row in asked if row["prompt"].startswith("[[")]
+    turns = [row["prompt"] for row in asked if isinstance(row["prompt"], list)]
     assert turns
-    assert all([role for role, _ in each][-2:] == ["assistant", "user"] for each in turns)
+    assert all([turn["role"] for turn in each][-2:] == ["assistant", "user"] for each in turns)
 
 
 def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
@@ -402,10 +420,10 @@ def test_stored_variants_of_a_probe_are_asked_of_another_victim(folder: Path) ->
         out="f",
     )
     summary = found.summary()
-    (row,) = summary["pooled"]
+    (row,) = summary["results"]
     assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
-    assert "variants" not in row
-    assert any("run the probe itself" in text for text in summary["warnings"])
+    assert "probes" not in summary
+    assert "stored_attack" in {each["rule"] for each in summary["warnings"]}
 
 
 def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None:
@@ -422,29 +440,23 @@ def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None
         },
         out="f",
     )
-    names = found.summary()["names"]["attacks"]
-    assert names == {
-        "challenge": "challenge, stored",
-        "challenge / repeat": "challenge, stored / asked again",
-        "option_order": "option_order, stored",
-        "option_order / no_op": "option_order, stored / harmless edits",
+    rows = by_attack(found.summary()["results"])
+    assert {name: row.get("control_of") for name, row in rows.items()} == {
+        "challenge": None,
+        "challenge / repeat": "challenge",
+        "option_order": None,
+        "option_order / no_op": "option_order",
     }
     assert medstress_cli(["verify", str(found.folder)]) == 0
 
 
-def test_the_short_table_of_probes_shows_the_change_and_what_is_net_of_the_control(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(folder: Path) -> None:
     found = run("says_b", {"name": "option_order"}, controls=None)
-    row = row_of(found, "option_order")
-    place = glance(found.summary()).places[0]
-    (table,) = (each for each in place.beside if each.name == "probes-short")
-    headings, cells = [each.heading for each in table.columns], table.rows[0].cells
-    shown = {name: cell.value for name, cell in zip(headings, cells, strict=True)}
-    assert shown["Change of accuracy"] == read_score(row["variants"]["change"])
-    net = row["consistency_net"]["no_op"]
-    assert net["value"] == -1
-    assert shown["Consistency net"] == read_score(net)
+    probe = probe_of(found, "option_order")
+    change = probe["accuracy"]["value"] - probe["accuracy_before"]["value"]
+    assert probe["change"]["value"] == pytest.approx(change)
+    assert probe["consistency_net"]["no_op"]["value"] == -1
+    assert probe_of(found, "option_order / no_op")["consistency_net"] == {}
 
 
 def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(

@@ -107,28 +107,37 @@ def result(done: Run):
     return row
 
 
+def warned(done: Run, rule: str) -> str:
+    """The only warning by a rule; empty if there is none."""
+    sentences = [each["sentence"] for each in done.summary()["warnings"] if each["rule"] == rule]
+    assert len(sentences) < 2
+    return sentences[0] if sentences else ""
+
+
 @pytest.mark.parametrize("unreadable", [False, True])
 def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
     attack = {"unreadable_is_success": unreadable}
     with FaultServer(answer=planted(""), cuts=True) as short:
-        row = result(run(swaps(short, attack), tmp_path / "short"))
-    assert (row["n_eligible"], row["n_flipped"], row["n_length_answers"]) == (6, 6, 0)
+        done = run(swaps(short, attack), tmp_path / "short")
+    row = result(done)
+    assert (row["n_eligible"], row["n_flipped"]) == (6, 6)
+    assert not warned(done, "cut_off")
     with FaultServer(answer=planted(LONG), cuts=True) as long:
         done = run(swaps(long, attack), tmp_path / "long")
     row = result(done)
     assert (row["n_eligible"], row["n_flipped"], row["n_held"]) == (6, 0, 6)
-    assert row["n_length_answers"] == row["n_unreadable_answers"] == row["queries"]["asked"] == 12
-    assert row["n_length_at_baseline"] == 0
-    assert row["asr_bounds"] == [0.0, 1.0]
-    (warning,) = [w for w in done.summary()["warnings"] if "cut off" in w]
-    assert "in 0 trials about the clean item and in 12 queries under attack" in warning
-    assert "12 cut off" in done.report()
+    assert row["n_unreadable_answers"] == row["queries"]["asked"] == 12
+    assert (row["n_unreadable_under_attack"], row["asr"]["hits"]) == (6, 0)
+    assert row["asr"]["worst"][1] == 1
+    assert " 12 replies " in warned(done, "cut_off")
 
 
 def test_with_room_to_end_the_same_victim_is_measured(swaps, tmp_path):
     with FaultServer(answer=planted(LONG), cuts=True) as server:
-        row = result(run(swaps(server, max_new_tokens=40), tmp_path / "run"))
-    assert (row["n_eligible"], row["n_flipped"], row["n_length_answers"]) == (6, 6, 0)
+        done = run(swaps(server, max_new_tokens=40), tmp_path / "run")
+    row = result(done)
+    assert (row["n_eligible"], row["n_flipped"]) == (6, 6)
+    assert not warned(done, "cut_off")
 
 
 def test_the_ledger_says_which_replies_were_cut_off(swaps, tmp_path):
@@ -205,9 +214,7 @@ def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
     (endpoint,) = Run(tmp_path / "run").manifest()["endpoints"]
     assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
-    said = [w for w in done.summary()["warnings"] if "temperature" in w]
-    assert len(said) == 1
-    assert "v: its server does not take temperature = 0, so it was asked at" in said[0]
+    assert "temperature = 0" in warned(done, "temperature")
 
 
 def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
@@ -263,7 +270,8 @@ def tokens_asked(server):
 
 
 def curve(done: Run):
-    return [each["value"] for each in result(done)["accuracy_at"]]
+    (row,) = done.summary()["attempts"]
+    return [each["value"] for each in row["curve"]]
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -272,7 +280,7 @@ def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough
     server = target(thoughts=lambda prompt: THOUGHTS, apart=apart, cuts=True)
     done = medfuzz(server, reasoning_tokens=300, max_new_tokens=200)
     assert curve(done) == PLANTED
-    assert result(done)["n_length_answers"] == 0
+    assert not warned(done, "cut_off")
     assert tokens_asked(server) == {"reasoning": {300}, "answer": {200}}
 
 
@@ -283,11 +291,11 @@ def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, ke
     server = target(thoughts=lambda prompt: THOUGHTS, cuts=True)
     done = medfuzz(server, attack=attack, max_new_tokens=200, **keys)
     row = result(done)
-    assert (row["n_unreadable_at_baseline"], row["n_length_at_baseline"]) == (6, 6)
+    assert row["n_unreadable_at_baseline"] == 6
     assert (row["n_eligible"], row["asr"]["value"]) == (0, None)
-    warnings = done.summary()["warnings"]
-    assert warnings[0].startswith("Every answer of v is unreadable (6 about clean items)")
-    assert "reasoning_tokens where an attack asks in turns" in warnings[0]
+    assert " 6 replies " in warned(done, "cut_off")
+    assert "reasoning_tokens" in warned(done, "cut_off")
+    assert "6 were cut off" in warned(done, "unread")
     assert {asked.body["max_tokens"] for asked in server.log} == {50}
 
 
@@ -305,12 +313,14 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     )
     row = result(done)
     assert (row["n_eligible"], row["n_flipped"]) == (6, 1)  # the farmer's
-    assert row["n_length_answers"] == row["n_unreadable_answers"] > 0
+    assert row["n_unreadable_answers"] > 0
+    assert f" {row['n_unreadable_answers']} replies " in warned(done, "cut_off")
     attempts = [a for r in done.rows() for a in json.loads(r.attempts) if "query" in a]
     cut = [a for a in attempts if a.get("finish_reason") == "length"]
-    assert len(cut) == row["n_length_answers"]
+    assert len(cut) == row["n_unreadable_answers"]
     assert all(a["answer"] is None for a in cut)
-    assert row["asr_gated"]["value"] == pytest.approx(1 / 6)
+    assert row["asr"]["value"] == pytest.approx(1 / 6)
+    assert row["asr"]["worst"][1] > row["asr"]["high"]
 
 
 @pytest.mark.release
@@ -327,15 +337,13 @@ def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(med
     done = medfuzz(server, max_new_tokens=100)
     row = result(done)
     assert curve(done) == PLANTED
-    assert (row["n_length_at_baseline"], row["n_length_answers"]) == (0, 0)
+    assert not warned(done, "cut_off")
     answers = [e for r in done.rows() for e in json.loads(r.attempts) if "query" in e]
     assert {entry["confidences"] for entry in answers} == {None}
-    assert row["n_length_confidences"] == len(answers) == 6 + row["queries"]["asked"]
-    (said,) = [w for w in done.summary()["warnings"] if "confidences were cut off" in w]
-    assert f"in {len(answers)} conversations" in said
-    assert f"{len(answers)} confidences cut off" in done.report()
+    assert len(answers) == 6 + row["queries"]["asked"]
+    assert f"{len(answers)} conversations" in warned(done, "cut_confidences")
     room = medfuzz(target(cuts=True), out="room", max_new_tokens=200)
-    assert result(room)["n_length_confidences"] == 0
+    assert not warned(room, "cut_confidences")
 
 
 @pytest.mark.release

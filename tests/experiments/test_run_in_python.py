@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pandas
 import polars
 import pytest
+from medstress.api.pictures import palette
+from medstress.results.export import TABLES
 
 import medstress as ms
 from medstress.api import progress
 from medstress.api.frames import result_frame
-from medstress.api.pictures import palette
 from medstress.engine.progress import Progress
-from medstress.results.export import TABLES
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
 
@@ -50,7 +50,7 @@ def run(bench):
 def test_a_run_is_shown_with_its_verdict_picture_and_tables_and_nothing_is_executed(run):
     page = run._repr_html_()
     found = Elements(page)
-    assert run.summary()["verdict"]["sentence"] in found.text
+    assert all(line in found.text for line in run.summary()["verdict"]["lines"])
     assert {"svg", "table"} <= set(found.names)
     assert not {"script", "img", "link", "iframe"} & set(found.names)
     assert HOSTILE[:40] in found.text
@@ -64,8 +64,9 @@ def test_a_run_is_shown_with_its_verdict_picture_and_tables_and_nothing_is_execu
 
 def test_a_run_is_named_shortly_and_printed_in_words(run, bench):
     assert repr(run) == f"Run('{bench.out}')"
-    assert str(run).startswith(run.summary()["verdict"]["sentence"])
-    assert "Complete" in str(run)
+    assert str(run).startswith("\n".join(run.summary()["verdict"]["lines"]))
+    assert run.manifest()["complete"] is True
+    assert "Not complete" not in str(run)
 
 
 def test_open_finds_a_run_and_refuses_what_is_none(run, bench, tmp_path, said):
@@ -129,10 +130,15 @@ def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
 def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
     frame = run.results()
     assert isinstance(frame, polars.DataFrame)
-    for told, row in zip(frame.to_dicts(), run.summary()["pooled"], strict=True):
+    for told, row in zip(frame.to_dicts(), run.summary()["results"], strict=True):
         assert told["attack"] == row["attack"]
         assert told["n_items"] == row["n_items"]
-        for end, name in (("value", "asr"), ("n", "asr_n"), ("low", "asr_low")):
+        for end, name in (
+            ("value", "asr"),
+            ("n", "asr_n"),
+            ("hits", "asr_hits"),
+            ("low", "asr_low"),
+        ):
             assert told[name] == row["asr"][end]
         assert told["queries_asked"] == row["queries"]["asked"]
     same = run.results("pandas")
@@ -144,6 +150,12 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
     assert run.table("items").height == 12
 
 
+def assert_missed_once(run):
+    (criterion,) = run.summary()["requirements"]
+    assert criterion["met"] is False
+    assert str(run).count(criterion["reason"]) == 1
+
+
 @pytest.mark.release
 def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
     bench.tables["attack"] = [bench.attack("random")]
@@ -151,16 +163,16 @@ def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
     bench.tables["require"] = [{"metric": "asr", "max_high": 0.001}]
     run = ms.run(bench.write(), bench.out)
     (arm,) = (each for each in run.results()["attack"] if each != "random")
-    words = run.summary()["names"]["attacks"][arm]
-    for asked, wanted in ((arm, arm), (words, arm), ("random", "random"), (None, "random")):
+    assert arm == "random / no_op"
+    for asked, wanted in ((arm, arm), ("random", "random"), (None, "random")):
         assert {case.attack.key for case in run.cases(attack=asked)} == {wanted}
-    assert "The criterion is missed: " in str(run)
+    assert_missed_once(run)
 
 
 def test_columns_have_their_types_without_values_and_without_rows_too(run, monkeypatch):
     full, empty = run.results(), result_frame(())
     assert empty.schema.items() <= full.schema.items()
-    assert (full["seed"].dtype, full["asr_valid"].dtype) == (polars.Int64, polars.Float64)
+    assert (full["seeds"].dtype, full["asr_valid"].dtype) == (polars.String, polars.Float64)
     for name in ("trials", "items", "exchanges", "reviews", "explanations"):
         full = run.table(name)
         assert polars.Null not in full.schema.values()
@@ -213,13 +225,14 @@ def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
         for row in rows
         if "value" in row
     ]
-    wanted = [row["asr"]["value"] for row in run.summary()["pooled"] if "control_of" not in row]
+    wanted = [row["asr"]["value"] for row in run.summary()["results"] if "control_of" not in row]
     assert set(wanted) <= set(shares)
 
 
 def test_a_run_of_which_nothing_has_ended_says_so(bench, said):
     run = ms.run(bench.write(), bench.out, overrides=["experiment.max_queries=1"])
-    assert "Partial" in Elements(run._repr_html_()).text
+    assert "Not complete" in Elements(run._repr_html_()).text
+    assert "Not complete" in str(run)
     assert len(run.cases("flipped")) == 0
     assert repr(run.cases("flipped")) == "<no cases>"
     assert run.cases("flipped")._repr_html_()
@@ -408,8 +421,7 @@ def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
         out=tmp_path / "run",
     )
     assert run.manifest()["config"]["victim"][0]["batch_size"] == 2
-    assert "The criterion is missed" in str(run)
-    assert str(run).count("criterion is missed") == 1
+    assert_missed_once(run)
 
 
 def broken(prompts):

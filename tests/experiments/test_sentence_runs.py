@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.results import RESULTS
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.costs.sentences import sentence_cost
 from medstress.report.cases.building import cases_of
 from medstress.report.cases.lines import case_lines
-from medstress.report.glance import glance
-from medstress.report.sections import by_seed_and_pooled, rates_table, summary_table
-from medstress.report.sentence_scores import score_table
-from medstress.results import text
 from medstress.running.prepare import prepare
 
 IOB = """Aspirin\tB-Chemical
@@ -105,8 +103,13 @@ GREEDY = {"name": "swap_noise", "scope": "all", "search": "greedy", "budget": 4}
 
 
 def row_of(run: Any, attack: str) -> dict[str, Any]:
-    (row,) = [row for row in run.summary()["pooled"] if row["attack"] == attack]
+    (row,) = [row for row in run.summary()["results"] if row["attack"] == attack]
     return dict(row)
+
+
+def rules(run: Run) -> set[str]:
+    """The rules of the warnings of a run."""
+    return {each["rule"] for each in run.summary()["warnings"]}
 
 
 def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_entity(
@@ -148,7 +151,7 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     assert control["f1_net_drop"]["value"] is None
     assert attacked["by_type"]["Chemical"]["recall"]["value"] == 3 / 4
     tests = [row for row in run.summary()["tests"] if row["family"] == "before_after"]
-    assert {row["comparison"] for row in tests} == {"swap_noise", "non_entity_noise"}
+    assert [(row["comparison"], row["against"]) for row in tests] == [("swap_noise", "clean")]
     assert all(0 < row["p"] <= row["p_adjusted"] <= 1 for row in tests)
     json.dumps(run.summary(), allow_nan=False)
 
@@ -158,9 +161,8 @@ def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_d
     folder: Path,
 ) -> None:
     told = row_of(ms.run(tagged(STATIC), out="well"), "swap_noise")
-    for name in ("precision", "recall", "f1", "f1_drop", "recall_after"):
-        strict = name.replace("_", "_seqeval_strict_") if "_" in name else f"{name}_seqeval_strict"
-        assert told[strict] == told[name]
+    assert told["f1"]["value"] == pytest.approx(6 / 7)
+    assert not any("seqeval" in name for name in (*told, *told["by_type"]["Chemical"]))
     spec = tagged(STATIC)
     spec["victim"][0]["target"] = "victims.py:inside"
     run = ms.run(spec, out="ill")
@@ -170,13 +172,7 @@ def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_d
     assert row["precision_seqeval_strict"]["value"] == 1.0
     assert row["recall_seqeval_strict"]["value"] == 1 / 4
     assert row["by_type"]["Chemical"]["f1_seqeval_strict"]["value"] == 2 / 5
-    shown = {}
-    for name in ("well", "ill"):
-        table = score_table(by_seed_and_pooled(Run(Path(name)).summary()))
-        assert table is not None
-        shown[name] = "Seqeval strict F1" in text.headings(table)
-    assert shown == {"well": False, "ill": True}
-    assert "Seqeval strict F1" in run.report()
+    assert row["f1_seqeval_strict"]["value"] == 2 / 5
 
 
 def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(folder: Path) -> None:
@@ -186,13 +182,15 @@ def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(fol
         for name in ("recall", "recall_relaxed", "f1_relaxed"):
             drop = where[name]["value"] - where[f"{name}_after"]["value"]
             assert where[f"{name}_drop"]["value"] == pytest.approx(drop)
-            assert where[f"{name}_drop"]["low"] <= drop <= where[f"{name}_drop"]["high"]
+            # Four sentences are too few for an interval.
+            assert where[f"{name}_drop"]["low"] is where[f"{name}_drop"]["high"] is None
+    assert "few_clusters" in rules(run)
     tests = {row["family"]: row for row in run.summary()["tests"]}
-    assert tests["before_after"]["statistic"] == row["f1_drop"]["value"]
-    assert tests["before_after strict recall"]["statistic"] == row["recall_drop"]["value"]
-    assert tests["before_after relaxed F1"]["p"] <= 1
+    assert tests["before_after"]["difference"] == row["f1_drop"]
+    assert tests["before_after Recall"]["difference"] == row["recall_drop"]
+    assert tests["before_after Relaxed F1"]["p"] <= 1
     # Nothing is found afterwards, so precision has nothing to divide by.
-    assert tests["before_after strict precision"]["p"] is None
+    assert tests["before_after Precision"]["p"] is None
 
 
 @pytest.mark.release
@@ -200,8 +198,8 @@ def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_mis
     folder: Path,
 ) -> None:
     alone = row_of(ms.run(tagged(GREEDY), out=folder / "alone"), "swap_noise")
-    assert "a search asks no others" in alone["precision"]["method"]
-    assert "a search asks no others" not in alone["recall"]["method"]
+    # Two sentences have no entity that could be searched for.
+    assert "2 without a clean answer" in alone["precision"]["method"]
     beside = ms.run(
         tagged({**STATIC, "label": "copy"}, {**GREEDY, "label": "few"}), out=folder / "both"
     )
@@ -212,10 +210,12 @@ def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_mis
 def test_a_victim_that_marks_nothing_of_the_data_s_types_is_warned_of(folder: Path) -> None:
     given = tagged(STATIC, seeds=[0])
     given["victim"][0]["target"] = "victims.py:other_types"
-    (warning,) = ms.run(given, out=folder / "wrong").summary()["warnings"]
-    assert warning.startswith("victims.py:other_types marks no entity of the types Chemical in iob")
+    wrong = ms.run(given, out=folder / "wrong").summary()["warnings"]
+    (warning,) = (each for each in wrong if each["rule"] == "answers")
+    assert warning["where"] == ["iob", "all", "victims.py:other_types"]
+    assert "Chemical" in warning["sentence"]
     given["victim"][0]["labels"] = {"Gene": "Chemical"}
-    assert ms.run(given, out=folder / "right").summary()["warnings"] == []
+    assert "answers" not in rules(ms.run(given, out=folder / "right"))
 
 
 def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
@@ -290,18 +290,15 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
 def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
     limited = {**GREEDY, "label": "limited", "max_change": 0.3}
     run = ms.run(pairs({**STATIC, "label": "plain"}, limited), out=folder / "run")
-    both = run.summary()
-    rows = {row["attack"]: row for row in both["results"]}
+    rows = {row["attack"]: row for row in run.summary()["results"]}
+    for name in ("accuracy", "accuracy_after", "asr", "asr_at"):
+        assert name not in rows["plain"]
+        assert name in rows["limited"]
     for name in ("accuracy", "accuracy_after", "asr"):
-        assert rows["plain"][name]["value"] is None
         assert rows["limited"][name]["value"] is not None
-    assert {point["value"] for point in rows["plain"]["asr_at"]} == {None}
-    assert rows["plain"]["asr_bounds"] == [None, None]
-    plain = [rows["plain"]]
-    for table in (rates_table(plain), summary_table(plain)):
-        headings = {column.heading for column in table.columns}
-        assert not headings & {"Accuracy before", "Accuracy after", "ASR", "Chance"}
-    assert summary_table([*plain, rows["limited"]]).rows[0].cells[5].value is None  # accuracy
+    tables = {table.name: table for table in Read.open(run.folder).of(RESULTS).tables()}
+    assert len(tables["results"].rows) == 1  # rates of the limited attack alone
+    assert len(tables["scores"].rows) == 2
     with run.opened() as stored:
         cases = cases_of(stored)
         case = cases.record(next(row for row in cases.trials if row.attack == "plain"))
@@ -311,8 +308,6 @@ def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
     assert not any("P(key)" in line or line.startswith("answer") for line in told)
     assert any(line.startswith("similarity") for line in told)
     assert any(line.startswith("text_b: ") for line in told)
-    (place,) = glance({**both, "results": plain, "pooled": []}).places
-    assert [column.heading for column in place.arms.columns] == ["Attack", "Queries"]
 
 
 def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:
@@ -347,7 +342,8 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
     resumed = ms.run(parts, out=folder / "parts")
     assert resumed.rows() == whole.rows()
     a, b = resumed.summary(), whole.summary()
-    assert a["pooled"] == b["pooled"]
+    assert a["results"] == b["results"]
+    assert a["by_seed"] == b["by_seed"]
     assert a["tests"] == b["tests"]
 
 
@@ -453,7 +449,7 @@ def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
         {"name": "swap_noise", "label": "search", "search": "greedy", "budget": 3, "scope": "all"},
     ]
     run = ms.run(tagged(*attacks, controls=True), out="run")
-    rows = {row["attack"]: row for row in run.summary()["pooled"]}
+    rows = {row["attack"]: row for row in run.summary()["results"]}
     own = ("swap_noise", "keyboard_noise", "synonym", "case_noise")
     told = {name: next(label for label in rows if label.startswith(name)) for name in own}
     assert set(rows) == {*told.values(), "search", *(f"control of {n}" for n in told.values())}
@@ -471,7 +467,7 @@ def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
 def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder: Path) -> None:
     attacks = [STATIC, {"name": "keyboard_noise", "scope": "all"}, GREEDY]
     tests = ms.run(tagged(*attacks, controls=True), out="run").summary()["tests"]
-    paired = [(t["family"], t["comparison"], t["against"]) for t in tests if "difference" in t]
+    paired = [(t["family"], t["comparison"], t["against"]) for t in tests]
     controls = [each[1:] for each in paired if each[0] == "controls"]
     samplers = [set(each[1:]) for each in paired if each[0] == "samplers"]
     assert len(controls) == 2
@@ -506,10 +502,10 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
     run = ms.run(spec, out="run")
     assert {row.document for row in run.rows()} == {"11", "12"}
     assert {row["document"] for row in run.trials().to_dicts()} == {"11", "12"}
-    (row,) = [row for row in run.summary()["pooled"] if row["attack"].startswith("swap")]
+    (row,) = [row for row in run.summary()["results"] if row["attack"].startswith("swap")]
     assert "2 items (documents where known)" in row["asr"]["method"]
     (test,) = [each for each in run.summary()["tests"] if each["family"] == "samplers"]
-    assert "of 2 items (documents where known)" in test["method"]
+    assert "pairs of 2 items (documents)" in test["difference"]["method"]
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
@@ -522,7 +518,7 @@ def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
     spec = tagged(STATIC, CONTROL, seeds=[0], flip_check=False)
     before = ms.run(spec, out="run")
     apart = row_of(before, "swap_noise")
-    assert "bootstrap over 4 clusters" in apart["recall"]["method"]
+    assert "sentences for an interval: 4" in apart["recall"]["method"]
     assert {row.cluster for row in before.rows()} == {"1", "2", "3", "4"}
     spec["dataset"][0]["documents"] = "docs.txt"
     run = ms.run(spec, out="run")
@@ -537,7 +533,7 @@ def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
     row = row_of(run, "swap_noise")
     for name in ("recall", "f1_drop", "f1_net_drop"):
         assert row[name]["value"] == apart[name]["value"]
-        assert "over 2 clusters" in row[name]["method"]
+        assert "documents for an interval: 2" in row[name]["method"]
     # What the victim finds stands in two sentences of one document.
     assert "2 items (documents where known)" in apart["asr"]["method"]
     assert "1 items (documents where known)" in row["asr"]["method"]
@@ -554,23 +550,21 @@ def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) 
         ("p4", "p4"),
     }
     row = row_of(run, "swap_noise")
-    for name in ("pearson", "spearman_after", "pearson_drop"):
-        assert (
-            "over 3 clusters of 4 pairs (those that share a sentence are one)"
-            in (row[name]["method"])
-        )
+    for name in ("pearson", "spearman"):
+        assert "pairs (those that share a sentence count once)" in row[name]["method"]
+        assert "for an interval: 3" in row[name]["method"]
     assert row["pearson"]["n"] == 4
     assert "3 items" in row["asr"]["method"]
 
 
 def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
     alone = ms.run(tagged(STATIC), out="run").summary()
-    assert alone["pooled"][0]["f1_net_drop"]["value"] is None
+    assert alone["results"][0]["f1_net_drop"]["value"] is None
     more = ms.run(tagged(STATIC, CONTROL, controls=True), out="run").summary()
-    rows = {row["attack"]: row for row in more["pooled"]}
+    rows = {row["attack"]: row for row in more["results"]}
     assert set(rows) == {"swap_noise", "non_entity_noise"}
     assert rows["swap_noise"]["f1_net_drop"]["value"] is not None
-    assert rows["swap_noise"]["f1"] == alone["pooled"][0]["f1"]
+    assert rows["swap_noise"]["f1"] == alone["results"][0]["f1"]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,5 @@ def pages() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def template(pages, tmp_path_factory):
-    return pages.template(tmp_path_factory.mktemp("template"))
-
-
-@pytest.fixture(scope="session")
 def mutate() -> ModuleType:
     return _load("mutate")

@@ -1,161 +1,122 @@
-"""Pages in which every text that comes from outside is a given one."""
+"""Runs in which every text that comes from outside is a given one."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import cycle
 
-from medstress.api.run import run
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Column, Entry, Form, Label, Table
+from medstress.core.arms import AttackRecord
+from medstress.core.evidence import Evidence
+from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
-from medstress.papers import cases as paper_cases
-from medstress.testing import tiny_questions
+from medstress.core.text import Edit
+from medstress.core.trials import Answer, Success, Trial, Validity
+from medstress.stats.estimate import wilson
+from medstress.testing.planted import arm, control, planted_run, trial
 
-MODELS = """
-from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
-
-ITEMS = tiny_questions(4)
-target = rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}, admits=True)
-SCRIPT = ["He works as a clerk.", "He lives and works in an old lighthouse by the sea."]
-attacker = scripted_attacker(ITEMS, SCRIPT)
-judge = scripted_judge(ITEMS)
-"""
-
-ROWS = (
-    ("results",),
-    ("pooled",),
-    ("tests",),
-    ("significance",),
-    ("faithfulness", "trials"),
-    ("faithfulness", "rates"),
-    ("performance", "spending"),
-)
-"""Where a summary holds rows with labels."""
-OURS = {"verdict", "family", "null", "family_of", "gate_mode", "arm", "unit", "version", "versions"}
-"""Keys whose values are words of ours that decide what is shown."""
+FORMS: tuple[Form, ...] = ("text", "count", "number", "share", "score", "percent", "p")
 
 
-@dataclass(frozen=True)
-class Template:
-    """A small MedFuzz run with tests of significance and faithfulness."""
-
-    summary: dict[str, Any]
-    trials: Sequence[TrialRow]
-    manifest: dict[str, Any]
+def question(number: int, text: str) -> Question:
+    # Ids have an order, so that hostile and harmless questions have the same one.
+    options = tuple(f"{text} {letter}" for letter in "ABCD")
+    return Question(id=f"{number:04} {text}", stem=text, options=options, key="A")
 
 
-def template(folder: Path) -> Template:
-    """Run it."""
-    (folder / "models.py").write_text(MODELS, encoding="utf-8")
-    rows = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in tiny_questions(4)
-    ]
-    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def role(name: str) -> dict[str, str]:
-        return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
-
-    experiment = {
-        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
-        "victim": {"name": "rule", **role("target")},
-        "role": {"attacker": role("attacker"), "judge": role("judge")},
-        "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "items": [f"tiny-{i}" for i in range(4)], "controls": 30},
-    }
-    done = run(experiment, folder / "run")
-    won = [row for row in done.rows() if row.verdict is Verdict.FLIPPED]
-    return Template(summary=done.summary(), trials=won, manifest=done.manifest())
-
-
-def told(value: Any, text: str) -> Any:
-    """A value of JSON in which every text is the given one, but for words that are ours."""
-    if isinstance(value, Mapping):
-        return {k: v if k in OURS else told(v, text) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [told(each, text) for each in value]
-    return text if isinstance(value, str) else value
-
-
-def report_of(given: Template, texts: Sequence[str]) -> tuple[Any, list[TrialRow], Any]:
-    """What `render_report` is handed: one row of every kind, one success, one failure a text."""
-    summary = json.loads(json.dumps(given.summary))
-    for path in ROWS:
-        holder = summary
-        for key in path[:-1]:
-            holder = holder[key]
-        row = holder[path[-1]][0]
-        holder[path[-1]] = [told(row, text) for text in texts]
-    for row, text in zip(summary["results"], texts, strict=True):
-        row["gates"] = {text: next(iter(row["gates"].values()))}
-        row["roles"] = {text: next(iter(row["roles"].values()))} if row.get("roles") else {}
-        row["attack_spec"] = {text: text}
-    summary["pooled"] = []
-    summary["warnings"] = list(texts)
-    summary["slices"] = [
-        {**told(row, text), "by": text, "value": text}
-        for row, text in zip(summary["results"], texts, strict=True)
-    ]
-    summary["experiment"] |= {"name": " ".join(texts), "fingerprint": texts[0]}
-    trials = [
-        row
-        for i, text in enumerate(texts)
-        for row in (_trial(given.trials[0], i, text), _failed(given.trials[0], i, text))
-    ]
-    manifest = told(given.manifest, " ".join(texts))
-    return summary, trials, manifest | {"endpoints": list(texts), "notes": list(texts)}
+def trials_of(number: int, text: str) -> Iterator[Trial]:
+    """Two successes, one of a conversation, a failure and a control, in a place of their own."""
+    at = dict.fromkeys(("dataset", "group", "victim"), f"{number:04} {text}")
+    names = AttackRecord(
+        label=f"names {text}",
+        name="entity_substitution",
+        budget=4,
+        params={"name": "entity_substitution", "label": text},
+        draws_names=True,
+    )
+    talk = AttackRecord(
+        label=f"talk {text}",
+        name="medfuzz",
+        budget=2,
+        params={"name": "medfuzz", "gates": [text]},
+        attempts=2,
+    )
+    edits = (Edit(field="B", start=0, end=len(text), replacement=f"{text} new"),)
+    won = Success(
+        query=1,
+        edits=edits,
+        answer=Answer("B", text=text),
+        attempt=2,
+        validity=Validity(False, text, (Evidence(kind="gate", source=text, valid=False),)),
+        variant=text,
+        repeats=False,
+    )
+    records = (
+        {"attempt": 0, "query": 0, "answer": "A", "rationale": text},
+        {"attempt": 1, "objections": [{"gate": text, "reason": text}], "plan": text},
+        {"attempt": 2, "objections": [], "plan": text},
+        {"attempt": 2, "query": 1, "answer": "B", "rationale": text},
+    )
+    asked = question(number, text)
+    of_names = arm(names, **at)
+    for where, more in ((of_names, {}), (arm(talk, **at), {"records": records})):
+        one = trial(number, where, flipped_at=1, item=asked, cluster=text, **more)
+        yield replace(one, first=won, pick=won, last=won.answer, edits=edits, note=text)
+    failed = trial(number, of_names, verdict=Verdict.FAILED, asked=2, failed=1, item=asked)
+    yield replace(failed, note=text, repeat=1, id=f"{failed.id} again")
+    yield trial(number, control(of=of_names), asked=2, item=asked, cluster=text)
 
 
-def _trial(row: TrialRow, i: int, text: str) -> TrialRow:
-    changes: dict[str, Any] = {
-        each.name: text
-        for each in fields(row)
-        if isinstance(getattr(row, each.name), str) and each.name not in OURS
-    }
-    # A database holds no lone surrogate, and successes are chosen by a hash of this.
-    changes["trial_id"] = f"{i} {text.encode(errors='replace').decode()}"
-    changes["edits"], changes["variant_answers"] = row.edits, row.variant_answers
-    pieces = [{**each, "source": text} for each in json.loads(row.evidence or "[]")]
-    changes["evidence"] = json.dumps(pieces)
-    changes["n_excluded"] = row.n_excluded
-    changes["attack_spec"] = row.attack_spec
-    changes["attempts"] = json.dumps(told(json.loads(row.attempts or "[]"), text))
-    changes["listing_before"] = f"[Context]: {text}\nA: {text}\nB: {text}"
-    changes["listing_after"] = f"[Context]: {text} added\nA: {text}\nB: {text[::-1]}"
-    return replace(row, **changes)
+def run_of(texts: Sequence[str]) -> Run:
+    """One place for every text, which is all that is said there.
+
+    A stored run holds no lone surrogate; tables may (`table_of`).
+    """
+    texts = [text.encode(errors="replace").decode() for text in texts]
+    trials = [one for number, text in enumerate(texts) for one in trials_of(number, text)]
+    places = [f"{number:04} {text}" for number, text in enumerate(texts)]
+    whole = " ".join(texts)
+    return planted_run(
+        trials,
+        fingerprint=whole,
+        config={"experiment": {"name": whole}},
+        complete=False,
+        n_planned=len(trials) + 1,
+        datasets={
+            place: {"skipped": [text], "notes": [text]}
+            for place, text in zip(places, texts, strict=True)
+        },
+        groups={place: {"undefined": text} for place, text in zip(places, texts, strict=True)},
+        versions={text: text for text in texts},
+        endpoints=[
+            {"victim": text, "temperature": {"asked": 0.0, "sent": 1.0, "said": text}}
+            for text in texts
+        ],
+        controls={"left_out": {text: {"no_op": text} for text in texts}},
+        doubt=whole,
+    )
 
 
-def _failed(row: TrialRow, i: int, text: str) -> TrialRow:
-    changes: dict[str, Any] = {"verdict": Verdict.FAILED, "error": text, "at": text}
-    return replace(_trial(row, -1 - i, text), **changes)
-
-
-def paper_cases_of(texts: Sequence[str]) -> list[paper_cases.Case]:
-    """Cases of the figures, one a text."""
-
-    def pieces(text: str) -> tuple[paper_cases.Piece, ...]:
-        return (
-            paper_cases.Piece(text=text, changed=False),
-            paper_cases.Piece(text=text, changed=True),
-        )
-
-    return [
-        paper_cases.Case(
-            title=text,
-            facts=text,
-            context=text,
-            stem=text,
-            options=(
-                paper_cases.Option(letter="A", before=pieces(text), after=pieces(text)),
-                paper_cases.Option(letter="B", before=pieces(text), after=pieces(text)),
-            ),
-            key="A",
-            answer_before="A",
-            answer_after="B",
-        )
+def table_of(texts: Sequence[str]) -> Table:
+    """A table of which every text is a given one, in columns of every form."""
+    columns = tuple(
+        Column(heading=text, form=form, tip=text, key=text)
+        for text, form in zip(texts, cycle(FORMS), strict=False)
+    )
+    estimate = replace(wilson(1, 2), method=" ".join(texts))
+    rows = tuple(
+        tuple(Entry(value=value, lines=(text, text), mark=text) for _ in columns)
         for text in texts
-    ]
+        for value in (text, Label(words=text, key=f"{text} key"), estimate)
+    )
+    return Table(
+        name="hostile",
+        caption=" ".join(texts),
+        columns=columns,
+        rows=rows,
+        notes=tuple(texts),
+        heads=(tuple((text, 1) for text in texts),),
+        n_labels=2,
+    )

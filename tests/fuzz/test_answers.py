@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.results.load import open_run
 from medstress.review.room import make_room
 from medstress.store.review_store import ReviewStore, stored_reviews
 
@@ -21,8 +21,8 @@ def test_no_file_of_answers_with_one_thing_wrong_gives_a_traceback(
         monkeypatch.setenv(name, value)
     made.tables["attack"] = [made.attack("random")]
     assert made.run() == 0
-    with ReviewStore(made.out) as store, open_run(made.out) as run:
-        room = make_room(run, store)
+    with ReviewStore(made.out) as store:
+        room = make_room(Run.open(made.out), store)
     time, answers = "2026-01-31T09:30:00+00:00", {"key_right": "yes", "harmful": "no"}
     verdicts = [
         {"case": case, "answers": answers, "note": "plain", "time": time} for case in room.cases

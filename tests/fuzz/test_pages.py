@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from markupsafe import Markup
 
-from medstress.metrics import wilson
-from medstress.papers.cases import as_html
-from medstress.report import charts, render_report, significance
-from medstress.report.cases import embedding
-from medstress.report.cases import page as case_page
-from medstress.report.labels import FACTORS
-from medstress.report.plots.words import MOST_ROWS
-from medstress.report.rate_plots import forest
+from medstress.analyses.summary import results_of
+from medstress.report.html import html_table
 from medstress.review.page import room_page
 
 pytestmark = pytest.mark.release
@@ -73,22 +65,6 @@ class Page(HTMLParser):
         ]
 
 
-@pytest.fixture
-def whole(monkeypatch):
-    """Every success is shown. Plots are drawn once, below: hundreds of them would take minutes."""
-    monkeypatch.setattr(embedding, "BYTES", 1 << 40)
-    monkeypatch.setattr(embedding, "MOST_BYTES", 1 << 40)
-    monkeypatch.setattr(case_page, "STATIC", 10_000)
-
-    def drawn(_spec, label):
-        return Markup('<svg role="img" aria-label="{}"></svg>').format(label)
-
-    monkeypatch.setattr(charts, "_picture", drawn)
-    made = cache(lambda: histogram([1, 2], "p"))
-    histogram = significance._histogram
-    monkeypatch.setattr(significance, "_histogram", lambda _counts, _title: made())
-
-
 def check_alike(hostile: str, harmless: str) -> None:
     hostile.encode()
     assert not STEERING.search(hostile)
@@ -106,11 +82,25 @@ def test_there_are_at_least_a_hundred_payloads_and_all_differ(payloads):
     assert len(set(payloads)) == len(payloads) >= 100
 
 
-@pytest.mark.usefixtures("whole")
-def test_a_report_holds_nothing_that_a_harmless_one_lacks(template, pages, payloads):
-    source = render_report(*pages.report_of(template, payloads))
-    check_alike(source, render_report(*pages.report_of(template, plain(payloads))))
+def test_a_table_holds_nothing_that_a_harmless_one_lacks(pages, payloads):
+    def table(texts):
+        # Forty texts fill forty columns; so many rows of all would be a page of megabytes.
+        parts = [texts[i : i + 40] for i in range(0, len(texts), 40)]
+        return "".join(html_table(pages.table_of(part)) for part in parts)
+
+    source = table(payloads)
+    check_alike(source, table(plain(payloads)))
     assert source.count("evil.example") > 1_000  # the texts are there, as texts
+
+
+def test_tables_of_a_run_hold_nothing_that_harmless_ones_lack(pages, payloads):
+    def tables(texts):
+        results = results_of(pages.run_of(texts), page=True)
+        return "".join(html_table(table) for _, result in results for table in result.tables())
+
+    source = tables(payloads)
+    check_alike(source, tables(plain(payloads)))
+    assert source.count("evil.example") > 500
 
 
 def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
@@ -134,20 +124,3 @@ def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
     assert found.elements == expected.elements
     assert found.code[-1] == expected.code[-1]
     assert source.count("evil.example") > 100
-
-
-def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloads):
-    def page(texts):
-        return as_html(pages.paper_cases_of(texts), " ".join(texts), texts)
-
-    check_alike(page(payloads), page(plain(payloads)))
-
-
-@pytest.mark.release
-def test_plots_hold_nothing_that_harmless_ones_lack(payloads):
-    def plots(texts):
-        rows = [{**dict.fromkeys(FACTORS, text), "asr": wilson(1, 2).as_json()} for text in texts]
-        groups = (rows[i : i + MOST_ROWS] for i in range(0, len(rows), MOST_ROWS))
-        return "".join(plot.svg for group in groups if (plot := forest(group)))
-
-    check_alike(plots(payloads), plots(plain(payloads)))

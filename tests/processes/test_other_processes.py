@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
 
 @pytest.mark.release
-def test_every_process_makes_the_same_page() -> None:
+def test_every_process_says_the_same_of_a_run() -> None:
     code = (
-        "import importlib.util as u, hashlib, medstress.report as r;"
-        f"s = u.spec_from_file_location('s', {str(SAMPLES)!r}); m = u.module_from_spec(s);"
-        "s.loader.exec_module(m);"
-        "page = r.render_report(m.summary(), m.trials(), m.manifest());"
-        "print(hashlib.sha256(page.encode()).hexdigest())"
+        "import json; from medstress.analyses.summary import summary; "
+        "from medstress.report.summary_page import markdown_page; "
+        "from medstress.testing.planted import attacked_run, fooled, mute; "
+        "run = attacked_run({'fooled': fooled, 'mute': mute}, 40, arms=3); "
+        "print(json.dumps(summary(run)), markdown_page(run))"
     )
     found = [
         subprocess.run(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medstress.metrics.old_stats.estimates import Estimate
-from medstress.metrics.old_stats.resampling import item_weights
-from medstress.metrics.sentences.correlations import change, coefficient, correlation, permutation_p
-from medstress.metrics.sentences.entity_scores import difference, measured, measures
-from medstress.metrics.sentences.recovery import Four, Measured, recovery
+from medstress.analyses.correlations import CORRELATIONS, NAMES, Correlated
+from medstress.analyses.entities import MATCHES, Matches
+from medstress.stats.estimate import Estimate
+from medstress.stats.permutation import swap_p
+from medstress.stats.resampling import bootstrapped, unit_weights
+from medstress.stats.trainings import Four, Measured, recovery
 
 RUNS = 200
 """Simulated samples a case: a coverage of .95 has a standard error of .015."""
@@ -66,24 +67,35 @@ def arms(rng: Rng) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     )
 
 
+def estimated(value: float | None, drawn: np.ndarray) -> Estimate:
+    assert value is not None
+    return bootstrapped(value, drawn, 1, "bootstrap")
+
+
 def told(sums: dict[str, np.ndarray]) -> dict[str, bool]:
     """Which numbers of the summary cover what was planted."""
+    samples = {arm: Matches(sums=dict.fromkeys(MATCHES, s)) for arm, s in sums.items()}
+    draws = {arm: sample.draws() for arm, sample in samples.items()}
     four = Four(
         **{
-            arm: Measured(**dict(zip(("value", "drawn"), measured(s), strict=True)))
-            for arm, s in sums.items()
+            arm: Measured(value=sample.value("f1"), drawn=draws[arm]["f1"])
+            for arm, sample in samples.items()
         }
     )
-    compared = recovery(four, len(sums["clean"]))
+    compared = recovery(four, len(sums["clean"]), "bootstrap")
+    clean, drop = samples["clean"], draws["clean"]["f1"] - draws["attacked"]["f1"]
+    lost = (clean.value("f1") or 0.0) - (samples["attacked"].value("f1") or 0.0)
     truth = {arm: f1_of(recall) for arm, recall in FOUND.items()}
     gain = truth["trained_attacked"] - truth["attacked"]
     loss = truth["clean"] - truth["attacked"]
     return {
-        "recall": covers(measures(sums["clean"])["recall"], FOUND["clean"]),
-        "f1": covers(measures(sums["clean"])["f1"], truth["clean"]),
-        "f1_drop": covers(difference(sums["clean"], sums["attacked"]), loss),
-        "gain": covers(Estimate(**compared["gain"]), gain),
-        "recovered": covers(Estimate(**compared["recovered"]), gain / loss),
+        "recall": covers(
+            estimated(clean.value("recall"), draws["clean"]["recall"]), FOUND["clean"]
+        ),
+        "f1": covers(estimated(clean.value("f1"), draws["clean"]["f1"]), truth["clean"]),
+        "f1_drop": covers(estimated(lost, drop), loss),
+        "gain": covers(compared.gain, gain),
+        "recovered": covers(compared.recovered, gain / loss),
     }
 
 
@@ -103,8 +115,8 @@ def test_scores_drops_and_recovery_by_document_cover_what_is_planted() -> None:
     assert {name: n for name, n in apart.items() if n / APART > 0.85} == {}
 
 
-def linked_pairs(rng: Rng, n_clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Gold scores, a victim's clean and perturbed ones, clusters of 1 to 6 pairs.
+def linked_pairs(rng: Rng, n_clusters: int) -> tuple[Correlated, Correlated]:
+    """A victim's clean and perturbed scores beside gold ones, in clusters of 1 to 6 pairs.
 
     The victim errs alike on pairs that share a sentence, apart in each arm: half of the variance
     of what it errs by. Gold scores differ as much within clusters as between them.
@@ -117,7 +129,36 @@ def linked_pairs(rng: Rng, n_clusters: int) -> tuple[np.ndarray, np.ndarray, np.
 
     gold = half_shared(1.0)
     before, after = (gold + half_shared(1.0) for _ in range(2))
-    return gold, before[None], after[None], [f"c{n}" for n in of]
+    return sample(gold, before, of), sample(gold, after, of)
+
+
+def sample(gold: np.ndarray, scores: np.ndarray, places: np.ndarray) -> Correlated:
+    n = int(places.max()) + 1
+    return Correlated(gold=gold, scores=scores[None], places=places, n_clusters=n)
+
+
+def apart_from(one: Correlated) -> Correlated:
+    """The same pairs, each a cluster of its own."""
+    return sample(one.gold, one.scores[0], np.arange(len(one.gold)))
+
+
+def correlation(of: Correlated, name: str) -> Estimate:
+    return estimated(of.value(name), of.draws()[name])
+
+
+def change(before: Correlated, after: Correlated, name: str) -> Estimate:
+    fall = (before.value(name) or 0.0) - (after.value(name) or 0.0)
+    return estimated(fall, before.draws()[name] - after.draws()[name])
+
+
+def p_of(before: Correlated, after: Correlated, name: str) -> float:
+    fall = (before.value(name) or 0.0) - (after.value(name) or 0.0)
+    return swap_p(
+        fall,
+        lambda swaps: before.swapped(after, swaps, name),
+        before.n_clusters,
+        CORRELATIONS.seed,
+    )
 
 
 @pytest.mark.release
@@ -130,20 +171,21 @@ def test_correlations_of_pairs_that_share_sentences_cover_what_is_planted() -> N
     held, apart, rejected, of_pairs = np.zeros(4), np.zeros(2), 0, 0
     runs, of_ranks = 150, 6 / np.pi * np.arcsin(np.sqrt(0.5) / 2)
     for run in range(runs):
-        gold, before, after, clusters = linked_pairs(rng, 80)
+        both = before, after = linked_pairs(rng, 80)
         held += [
-            covers(correlation(gold, before, "pearson", clusters), np.sqrt(0.5)),
-            covers(correlation(gold, before, "spearman", clusters), of_ranks),
-            covers(change(gold, before, after, "pearson", clusters), 0.0),
-            covers(change(gold, before, after, "spearman", clusters), 0.0),
-        ]  # fmt: skip
+            covers(correlation(before, "pearson"), np.sqrt(0.5)),
+            covers(correlation(before, "spearman"), of_ranks),
+            covers(change(*both, "pearson"), 0.0),
+            covers(change(*both, "spearman"), 0.0),
+        ]
         if run < APART:
+            alone = apart_from(before), apart_from(after)
             apart += [
-                covers(correlation(gold, before, "pearson"), np.sqrt(0.5)),
-                covers(change(gold, before, after, "pearson"), 0.0),
+                covers(correlation(alone[0], "pearson"), np.sqrt(0.5)),
+                covers(change(*alone, "pearson"), 0.0),
             ]
-            rejected += (permutation_p(gold, before, after, "pearson", clusters) or 1) <= 0.1
-            of_pairs += (permutation_p(gold, before, after, "pearson") or 1) <= 0.1
+            rejected += p_of(*both, "pearson") <= 0.1
+            of_pairs += p_of(*alone, "pearson") <= 0.1
     # 400 samples more: .91 to .92 by cluster, .82 to .85 by pair.
     assert held.min() / runs >= at_least(0.91, runs)
     assert apart.max() / APART <= 0.9
@@ -159,15 +201,14 @@ def test_a_resample_of_clusters_is_the_sample_with_each_pair_as_often_as_its_clu
     rng = np.random.default_rng(43)
     gold = rng.integers(0, 5, 30).astype(float)
     scores = gold + rng.integers(0, 3, 30)
-    clusters = [f"c{n}" for n in rng.integers(0, 12, 30)]
-    names = sorted(set(clusters))
-    members = {name: [i for i, c in enumerate(clusters) if c == name] for name in names}
-    for name, theirs in (("pearson", pearsonr), ("spearman", spearmanr)):
-        value, drawn = coefficient(gold, scores[None], name, clusters)
-        assert value == pytest.approx(theirs(gold, scores).statistic)
-        times = item_weights(len(names))
+    _, clusters = np.unique(rng.integers(0, 12, 30), return_inverse=True)
+    made = sample(gold, scores, clusters)
+    times = unit_weights(made.n_clusters)
+    for name, oracle in zip(NAMES, (pearsonr, spearmanr), strict=True):
+        assert made.value(name) == pytest.approx(oracle(gold, scores).statistic)
+        drawn = made.draws()[name]
         for row in range(0, len(drawn), 97):
-            chosen = np.repeat(np.arange(len(names)), times[row])
-            places = [i for n in chosen for i in members[names[n]]]
-            expected = theirs(gold[places], scores[places]).statistic
+            chosen = np.repeat(np.arange(made.n_clusters), times[row])
+            places = [i for n in chosen for i in np.flatnonzero(clusters == n)]
+            expected = oracle(gold[places], scores[places]).statistic
             assert drawn[row] == pytest.approx(expected, abs=1e-9)

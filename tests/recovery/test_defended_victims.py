@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
@@ -86,6 +87,10 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
     )
 
 
+def calls_per_query(found: Run) -> dict[str, float]:
+    return dict(Read.open(found.folder).folder.calls_per_query)
+
+
 def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> None:
     """Alone it says A: right where the key is A, a quarter of the items. P(place) cancels."""
     wraps: dict[str, list[Any]] = {
@@ -95,8 +100,7 @@ def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> N
         "votes": [{"name": "shuffled_options", "aggregate": "votes"}],
     }
     found = attack(tmp_path, LIKES_A_PLACE, 8, 7, wraps)
-    summary = found.summary()
-    results = {row["victim"]: row for row in summary["results"]}
+    results = {row["victim"]: row for row in found.summary()["results"]}
     assert {name: row["accuracy"]["value"] for name, row in results.items()} == {
         "bare": 2 / 8,
         "shuffled": 1,
@@ -116,7 +120,7 @@ def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> N
             assert row.score_before == pytest.approx(sum(s[0] for s in _shares(0.4)) / 4, rel=1e-6)
     assert results["shuffled"]["queries"]["asked"] == asked["shuffled"]
     assert results["shuffled"]["queries"]["baseline"] == 8
-    assert summary["performance"]["calls_per_query"] == {
+    assert calls_per_query(found) == {
         "bare": 1,
         "half": 2,
         "shuffled": 4,
@@ -144,8 +148,7 @@ def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path: Path
         "nine": [{"name": "majority", "k": 9}],
     }
     found = attack(tmp_path, IS_NOISY.format(n=n), n, 1, wraps)
-    summary = found.summary()
-    for row in summary["results"]:
+    for row in found.summary()["results"]:
         k = {"bare": 1, "five": 5, "nine": 9}[row["victim"]]
         right = sum(math.comb(k, i) * 0.7**i * 0.3 ** (k - i) for i in range(k // 2 + 1, k + 1))
         spread = math.sqrt(right * (1 - right) / n)
@@ -156,4 +159,4 @@ def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path: Path
         spread = math.sqrt(right * (1 - right) / eligible)
         assert abs(row["asr"]["value"] - (1 - right)) < 3.5 * spread
         assert row["queries"]["asked"] == eligible
-    assert summary["performance"]["calls_per_query"] == {"bare": 1, "five": 5, "nine": 9}
+    assert calls_per_query(found) == {"bare": 1, "five": 5, "nine": 9}

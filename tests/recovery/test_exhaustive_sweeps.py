@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.api.run import run
+from medstress.analyses.coverage import BINS, NAMES, Names
+from medstress.analyses.run import Run as Read
+from medstress.api.run import Run, run
 from medstress.core.items import Question
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.metrics.coverage import BINS
 
 N_NAMES = 230
 BEYOND = 0.72
@@ -101,20 +102,26 @@ def expected(item: Question, vocabulary: list[str]) -> tuple[list[float], list[f
     return [float((part > BEYOND).mean()) for part in np.array_split(far, BINS)], far.tolist()
 
 
+def names_of(found: Run) -> Names:
+    """What was tried, and what succeeded."""
+    result = Read.open(found.folder).of(NAMES)
+    assert result is not None
+    return result
+
+
 def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
     found = run(experiment(folder, names(), 4), out=folder / "run")
-    analysis = found.summary()["analysis"]
-    (row,) = analysis["sweeps"]
-    assert (row["n_items"], row["n_asked"]) == (4, 4 * N_NAMES)
-    planted = {item["item_id"]: expected(ITEMS[item["item_id"]], names()) for item in row["items"]}
+    (row,) = names_of(found).sweeps
+    assert (row.n_items, row.n_asked) == (4, 4 * N_NAMES)
+    planted = {item.item_id: expected(ITEMS[item.item_id], names()) for item in row.items}
     assert len(planted) == 4
-    for item in row["items"]:
-        shares, far = planted[item["item_id"]]
-        assert item["success"] == shares
-        assert (item["distances"][0], item["distances"][-1]) == (far[0], far[-1])
-    assert row["n_wrong"] == sum(h > BEYOND for _, far in planted.values() for h in far)
+    for item in row.items:
+        shares, far = planted[item.item_id]
+        assert item.success == shares
+        assert (item.distances[0], item.distances[-1]) == (far[0], far[-1])
+    assert row.n_wrong == sum(h > BEYOND for _, far in planted.values() for h in far)
     over_items = np.mean([shares for shares, _ in planted.values()], axis=0)
-    assert [each["success"]["value"] for each in row["classes"]] == pytest.approx(over_items)
+    assert [each.success.value for each in row.classes] == pytest.approx(over_items)
     assert (over_items[:10] == 0).all()
     assert (over_items[-3:] == 1).all()
 
@@ -127,11 +134,13 @@ def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
         shares = planted[line["item"]][0] if line["item"] else over_items
         assert float(line["value"]) == pytest.approx(shares[int(line["class"]) - 1])
     said = (figures / "index.md").read_text("utf-8")
-    assert f"4 items, {row['n_wrong']} of {4 * N_NAMES} questions answered wrong" in said
+    assert f"4 items, {row.n_wrong} of {4 * N_NAMES} questions answered wrong" in said
     assert f"{N_NAMES} of the {N_NAMES} of the vocabulary (100.0 %)" in said
-    report = found.report()
-    assert '<h2 id="distance">Success by distance</h2>' in report
-    assert "every allowed name was tried on every item" in report
+    # One span of each item was asked, with every name; no other names but these are allowed.
+    (coverage,) = names_of(found).coverage
+    assert (coverage.n_tried, coverage.n_spans_asked) == (4 * N_NAMES, 4)
+    assert coverage.share_of_asked.value == 1
+    assert coverage.n_allowed == coverage.n_spans * N_NAMES
 
 
 @pytest.mark.release
@@ -144,14 +153,14 @@ def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     excluded = json.loads(row.n_excluded or "{}")
     assert row.item_id == chosen.id
     assert sum(excluded.values()) == 3
-    (each, together) = found.summary()["analysis"]["coverage"]
-    assert each["share_of_set"]["value"] == 1
-    assert each["n_tried"] == N_NAMES
-    assert each["share_of_vocabulary"] == 1 - 3 / len(vocabulary)
-    assert each["statement"] == "every allowed name was tried on every item"
-    assert {**together, "attack": each["attack"]} == each
-    (sweep,) = found.summary()["analysis"]["sweeps"]
-    assert [each["success"]["value"] for each in sweep["classes"]] == expected(chosen, names())[0]
+    result = names_of(found)
+    (coverage,) = result.coverage
+    assert coverage.is_exact
+    assert (coverage.n_tried, coverage.n_names) == (N_NAMES, len(vocabulary))
+    assert coverage.n_allowed == coverage.n_spans * (len(vocabulary) - 3)
+    assert coverage.share_of_asked.value == 1
+    (sweep,) = result.sweeps
+    assert [each.success.value for each in sweep.classes] == expected(chosen, names())[0]
     figures = folder / "figures"
     found.figures(figures, formats=["svg"], paper="xian2025")
     assert "no interval is drawn" in (figures / "index.md").read_text("utf-8")
@@ -168,7 +177,7 @@ def test_probes_of_saliency_are_no_names_of_the_sweep(folder: Path) -> None:
     )
     (folder / "planted.py").write_text(scores, encoding="utf-8")
     found = run(experiment(folder, names(), 2, victim_span="saliency"), out=folder / "run")
-    (row,) = found.summary()["analysis"]["sweeps"]
-    assert row["n_asked"] == row["n_items"] * N_NAMES
-    for item in row["items"]:
-        assert item["success"] == expected(ITEMS[item["item_id"]], names())[0]
+    (row,) = names_of(found).sweeps
+    assert row.n_asked == row.n_items * N_NAMES
+    for item in row.items:
+        assert item.success == expected(ITEMS[item.item_id], names())[0]

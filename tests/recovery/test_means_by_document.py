@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medstress.metrics.item_means import item_mean
+from medstress.stats.resampling import item_mean
 
 
 @pytest.mark.release

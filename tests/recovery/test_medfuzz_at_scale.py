@@ -90,25 +90,27 @@ def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_u
     # Every third item falls at the second attempt; one is wrong from the start.
     n_flipped = len(range(0, N, 3))
     n_held = N - 1 - n_flipped
-    (row,) = done.summary()["results"]
+    summary = done.summary()
+    (row,), (attempts,) = summary["results"], summary["attempts"]
     assert (row["n_trials"], row["n_flipped"], row["n_held"]) == (N, n_flipped, n_held)
     assert row["n_already_wrong"] == 1
-    assert [each["value"] for each in row["accuracy_at"]] == [
+    assert [each["value"] for each in attempts["curve"]] == [
         (N - 1) / N,
         (N - 1) / N,
         (N - 1 - n_flipped) / N,
     ]
     models = sys.modules["fuzz_at_scale"]
-    queries, attempts = row["queries"], row["attempts"]
+    queries = row["queries"]
     assert queries["asked"] == queries["paid"] + queries["cached"] + queries["failed"]
-    assert queries["asked"] == attempts["asked"] == attempts["made"] == 2 * (N - 1)
+    assert queries["asked"] == attempts["n_asked"] == attempts["n_made"] == 2 * (N - 1)
     assert (queries["failed"], queries["interrupted"], queries["baseline"]) == (0, 0, N)
     asked = {
         name: sum(len(t) for r, _, _, t in models.LOG if r == name) for name in models.SPEAKERS
     }
     # Three turns about every clean item, edit and flip check; a plan and an edit an attempt.
     assert asked["target"] == 3 * (N + 2 * (N - 1) + n_flipped)
-    assert asked["attacker"] == row["roles"]["attacker"]["calls"] == 2 * 2 * (N - 1)
+    calls = {paid["payer"]: paid["calls"] for paid in summary["performance"]["spending"]}
+    assert asked["attacker"] == calls["role.attacker"] == 2 * 2 * (N - 1)
 
     names = [q.context for q in tiny_questions(N)]
     assert most_live(models.LOG, names) >= N * 2 // 3

@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses.families import Null
+from medstress.analyses.run import Run as Read
+from medstress.analyses.significance import SIGNIFICANCE, Family, Significance, SuccessTest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
@@ -105,17 +108,23 @@ def toml(settings: dict[str, Any]) -> str:
     return "\n".join([*text, "[test]", *lines(settings.get("test", {}))])
 
 
-def rows_of(found: Run, null: str = "matched") -> dict[str, dict[str, Any]]:
-    return {row["item_id"]: row for row in found.summary()["tests"] if row.get("against") == null}
+def significance(found: Run) -> Significance:
+    result = Read.open(found.folder).of(SIGNIFICANCE)
+    assert result is not None
+    return result
 
 
-def family_of(found: Run, **told: Any) -> dict[str, Any]:
-    families = [
-        one
-        for one in found.summary()["significance"]
-        if all(one[key] == value for key, value in told.items())
-    ]
-    (family,) = families
+def tests_of(found: Run, null: str) -> list[SuccessTest]:
+    return [one for row in significance(found).rows if row.null == null for one in row.items]
+
+
+def rows_of(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
+    """Item -> the test of its success."""
+    return {one.trial.item.id: one for one in tests_of(found, null)}
+
+
+def family_of(found: Run) -> Family:
+    (family,) = significance(found).families
     return family
 
 
@@ -155,45 +164,36 @@ def test_two_thousand_calls_buy_the_controls_of_a_success(
     rows = rows_of(found)
     assert sorted(rows) == ["abel", "brook"]
     for row in rows.values():
-        assert row["statistic"] == "share_correct"
-        assert row["n_controls"] == n_controls
-        assert row["p"] == 1 / (n_controls + 1)
+        assert row.statistic == "share_correct"
+        assert row.n_controls == n_controls
+        assert row.p == 1 / (n_controls + 1)
         # Cole was attacked and held.
-        assert row["p_adjusted"] == pytest.approx(3 / 2 / (n_controls + 1))
+        assert row.p_adjusted == pytest.approx(3 / 2 / (n_controls + 1))
     family = family_of(found)
-    assert (family["null"], family["n_family"], family["adjust"]) == ("matched", 3, "bh")
-    assert (family["max_calls"], family["controls"]) == (2_000, "adaptive")
+    assert (family.null, family.n_family, family.adjust) == ("matched", 3, "bh")
     # Loops that hold need no T: the bound of calls is far from reached.
     assert other(found) == 2 + 2 * (20 + 20 + n_controls * attempts)
 
 
 def test_calls_cap_a_fixed_number_of_controls(plain: Run, bench: Path) -> None:
     _, said = retested(plain, bench, controls=12, max_calls=60 + 7 * 69)
-    assert family_of(plain, max_calls=543)["smallest_p"] == 1 / 8
+    assert family_of(plain).smallest_p == 1 / 8
     assert any("with at most 7 controls the smallest p is 0.125" in line for line in said)
 
 
-def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(bench: Path) -> None:
     found = run(experiment(bench), bench / "untested")
     retested(found, bench, max_calls=100)
     family = family_of(found)
-    assert [family[f"n_{key}"] for key in ("successes", "tested", "not_testable", "family")] == [
-        2, 0, 2, 1,
-    ]  # fmt: skip
-    assert sum(family["histogram"]) == 0
+    assert (family.n_successes, family.n_tested, family.n_not_testable) == (2, 0, 2)
+    assert (family.n_family, family.n_discoveries) == (1, 0)
     for row in rows_of(found).values():
-        assert [row[key] for key in ("p", "p_adjusted", "significant")] == [None] * 3
-        assert "max_calls = 100 buys no control" in row["note"]
-        assert "give at least 129" in row["note"]
-    assert any("have no p-value" in line for line in found.summary()["warnings"])
-    path = bench / "untested.toml"
-    path.write_text(toml(experiment(bench)))
-    capsys.readouterr()
-    asks = ["test", str(found.folder), "--experiment", str(path), "--max-calls", "100", "--quiet"]
-    assert medstress_cli(asks) == 0
-    assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
+        assert (row.p, row.p_adjusted) == (None, None)
+        assert "max_calls = 100 buys no control" in str(row.note)
+        assert "give at least 129" in str(row.note)
+    warnings = found.summary()["warnings"]
+    (sentence,) = (each["sentence"] for each in warnings if each["rule"] == "not_testable")
+    assert "'abel': max_calls = 100 buys no control" in sentence
 
 
 @pytest.mark.release
@@ -204,14 +204,12 @@ def test_a_family_is_named_before_the_first_query_or_not_at_all(
     found = run(settings, bench / "named")
     assert found.manifest()["fixed_family"]["items"] == ["abel", "cole"]
     # Brook is no member: not tested, not counted.
-    (row,) = rows_of(found).values()
-    assert (row["item_id"], row["p"]) == ("abel", 1 / 31)
-    assert row["p_adjusted"] == pytest.approx(2 / 31)
-    assert "over 2 attacked trials, p = 1 where they held on the items named be" in row["method"]
+    ((item, row),) = rows_of(found).items()
+    assert (item, row.p) == ("abel", 1 / 31)
+    assert row.p_adjusted == pytest.approx(2 / 31)
     family = family_of(found)
-    assert family["items"] == ["cole", "abel"]
-    assert (family["n_family"], family["n_successes"], family["shortfall"]) == (2, 1, None)
-    assert "attacked on cole, abel" in found.report()
+    assert list(family.items) == ["cole", "abel"]
+    assert (family.n_family, family.n_successes, family.shortfall) == (2, 1, None)
     # The order of names says nothing; other names on the same folder came later.
     changes = {"items": ["abel", "cole"], "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher())
@@ -233,9 +231,9 @@ def test_items_that_are_named_after_the_first_query_are_refused_and_told(bench: 
     # Nor does the run itself, when it goes on.
     run(experiment(bench, items=["brook"], controls=30), bench / "later")
     summary = found.summary()
-    assert not [row for row in summary["tests"] if row["family"] == "significance"]
-    told = [line for line in summary["warnings"] if "significance was not tested" in line]
-    assert [("this run began with none" in line) for line in told] == [True]
+    assert summary["significance"] == []
+    (told,) = (line["sentence"] for line in summary["warnings"] if line["rule"] == "not_tested")
+    assert "this run began with none" in told
 
 
 @pytest.mark.parametrize(
@@ -259,26 +257,21 @@ def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.release
-def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(bench: Path) -> None:
     found = run(experiment(bench, controls=30), bench / "adjusted")
     path = bench / "adjusted.toml"
     path.write_text(toml(experiment(bench, controls=30)))
     asks = ["test", str(found.folder), "--experiment", str(path), "--quiet", "--adjust"]
     assert medstress_cli([*asks, "holm"]) == 0
     # Three attacked items: the smaller of two equal p-values times 3, the other times 2.
-    assert [row["p_adjusted"] for row in rows_of(found).values()] == [3 / 31] * 2
-    assert "family-wise error rate of 0.05" in capsys.readouterr().out
+    assert [row.p_adjusted for row in rows_of(found).values()] == [3 / 31] * 2
+    assert (family_of(found).adjust, family_of(found).n_discoveries) == ("holm", 0)
     assert medstress_cli([*asks, "none"]) == 0
-    shown = capsys.readouterr().out
-    assert "p-values are not adjusted: without any effect about 0.1 of 2 tests" in shown
-    assert {row["p_adjusted"] for row in rows_of(found).values()} == {1 / 31}
-    assert [one["adjust"] for one in found.summary()["significance"]] == ["none"]
-    assert all(
-        "not adjusted for the 3 attacked" in row["method"] for row in rows_of(found).values()
-    )
-    assert "nothing" in found.report()
+    assert {row.p_adjusted for row in rows_of(found).values()} == {1 / 31}
+    family = family_of(found)
+    assert (family.adjust, family.n_family, family.n_discoveries) == ("none", 3, 2)
+    (table, _) = significance(found).tables()
+    assert family.adjust.words in {str(entry.value) for entry in table.rows[0]}
 
 
 def test_the_test_of_the_paper(bench: Path) -> None:
@@ -286,32 +279,21 @@ def test_the_test_of_the_paper(bench: Path) -> None:
     settings = experiment(bench, **test, items=["abel"])
     found = run(settings, bench / "published")
     (row,) = rows_of(found, "neutral").values()
-    assert (row["n_controls"], row["p_paper"], row["p"]) == (30, "< 1/30", 1 / 31)
+    assert (row.n_controls, row.p_paper, row.p) == (30, "< 1/30", 1 / 31)
     family = family_of(found)
-    told = ("controls", "generator", "adjust", "n_family", "max_calls")
-    assert [family[key] for key in told] == [30, "attacker", "none", 1, None]
+    assert (family.adjust, family.n_family) == ("none", 1)
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("null", ["matched", "neutral"])
-def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
-    bench: Path, null: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("null", "share"), [("matched", ".42"), ("neutral", ".26")])
+def test_what_a_null_lets_through_stands_beside_p(bench: Path, null: str, share: str) -> None:
     settings = experiment(bench, null=null, controls=30, items=["abel"])
     found = run(settings, bench / f"beside-{null}")
-    (row,) = rows_of(found, null).values()
-    share = {"matched": 0.42, "neutral": 0.26}[null]
-    assert row["level_among_successes"] == share
-    assert family_of(found)["level_among_successes"] == share
-    path = bench / f"beside-{null}.toml"
-    path.write_text(toml(settings))
-    capsys.readouterr()
-    assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
-    shown, page = capsys.readouterr().out, found.report()
-    assert f"Of no effect, p up to .05: up to {share:.2f}" in shown
-    assert f"up to {share:.2f}" in row["caution"]
-    assert f"up to {share:.2f} reach p <= 0.05" in shown
-    assert f"up to {share:.2f}" in page
+    assert list(rows_of(found, null)) == ["abel"]
+    assert family_of(found).null.level_among_successes == float(share)
+    table, *_ = significance(found).tables()
+    notes = [note for note in table.notes if f"up to {share} reach p <= .05" in note]
+    assert notes == [Null(null).caution]
 
 
 def count(found: Run, table: str) -> int:
@@ -380,11 +362,10 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     shown = capsys.readouterr().out
     assert "stopped at max_queries = 60: 0 of 2 successes are tested" in shown
     assert "repeat the command to continue" in shown
-    assert "p adjusted" not in shown  # no empty table
+    assert found.summary().get("significance", []) == []
     assert medstress_cli(asks) == 0
-    shown = capsys.readouterr().out
-    assert "stopped" not in shown
-    assert "p adjusted" in shown
+    assert "stopped" not in capsys.readouterr().out
+    assert None not in {row.p for row in rows_of(found).values()}
 
 
 def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(bench: Path) -> None:
@@ -399,7 +380,7 @@ def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(benc
     assert "at most" not in told
     # At 129, the least, there is one control.
     retested(found, bench, max_calls=129)
-    assert {row["n_controls"] for row in rows_of(found).values()} == {1}
+    assert {row.n_controls for row in rows_of(found).values()} == {1}
 
 
 @pytest.mark.release
@@ -445,9 +426,8 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     path = bench / "none.toml"
     path.write_text(toml(settings))
     assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
-    shown = capsys.readouterr().out
-    assert "nothing was tested: there is no success to test" in shown
-    assert "p adjusted" not in shown
+    assert "nothing was tested: there is no success to test" in capsys.readouterr().out
+    assert "significance" not in found.summary()
 
 
 @pytest.mark.release
@@ -456,9 +436,6 @@ def test_successes_on_one_item_share_their_controls(bench: Path) -> None:
     found = run(experiment(bench, runs=3, **named), bench / "shared")
     before = count(found, "answers")
     retested(found, bench, controls=30)
-    tests = [row for row in found.summary()["tests"] if row.get("against") == "matched"]
-    assert {row["p"] for row in tests} == {1 / 31}
+    assert [one.p for one in tests_of(found, "matched")] == [1 / 31] * 3
     # Three turns of 20 samples of clean item and fuzz, and of 30 loops of 3 attempts, once.
     assert count(found, "answers") - before == 3 * (20 + 20 + 30 * 3)
-    leads = ["controls shared with the success of trial" in row["method"] for row in tests]
-    assert leads == [False, True, True]

@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from medstress.analyses.families import LEVEL, Null, plan_of
 from medstress.attacks.controls.slots import Form, Slot, text_of
 from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Consult
-from medstress.metrics.old_stats.monte_carlo import ControlPlan, p_values
-from medstress.metrics.significance.families import LEVEL, Null
-from medstress.metrics.significance.members import plan_of
 from medstress.prompts import load_prompts
 from medstress.significance.controls import Controls
 from medstress.significance.flow import Success, significance_flow
 from medstress.significance.settings import Settings
 from medstress.significance.writer import RoleWriter
+from medstress.stats.permutation import ControlPlan, p_values
 from medstress.testing import tiny_questions
 
 (ITEM,) = tiny_questions(1)

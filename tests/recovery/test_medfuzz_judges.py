@@ -113,10 +113,16 @@ def tables(*judges: str, attacker: str = "attacker", **attack: Any) -> dict[str,
     }
 
 
-def pooled(done: Run) -> dict[str, Any]:
-    (row,) = done.summary()["pooled"]
+def row_of(done: Run, entry: str = "results") -> dict[str, Any]:
+    """The one row of results, or of attempts."""
+    (row,) = done.summary()[entry]
     found: dict[str, Any] = row
     return found
+
+
+def warning(done: Run, rule: str) -> str:
+    (sentence,) = (each["sentence"] for each in done.summary()["warnings"] if each["rule"] == rule)
+    return str(sentence)
 
 
 def asked(folder: Path) -> Counter[tuple[str, str]]:
@@ -135,7 +141,8 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     folder: Path,
 ) -> None:
     done = run(tables("lost"), folder / "run")
-    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
+    row, attempts = row_of(done), row_of(done, "attempts")
+    trials = {each.item_id: each for each in done.rows()}
     # Item 0 flips with the teacher, for nobody may object there; item 1 holds, for the judge does.
     assert {name for name, each in trials.items() if each.verdict == "flipped"} == {
         "tiny-0", "tiny-2", "tiny-3",
@@ -143,62 +150,56 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (None, None)
     assert trials["tiny-2"].validity_reason == "panel"
     wrong = ["tiny-0", "tiny-4"]
-    told = {"n_wrong": 2, "wrong": wrong, "n_unreadable": 0, "unreadable": []}
-    assert row["judges"] == [{"judge": "judge", "n_items": 7, **told}]
-    assert row["n_items_unjudged"] == 2
-    assert (row["asr"]["value"], row["asr"]["n"]) == (3 / 7, 7)
-    assert (row["asr_unjudged"]["value"], row["asr_unjudged"]["n"]) == (1 / 2, 2)
-    assert (row["asr_judged"]["value"], row["asr_judged"]["n"]) == (2 / 5, 5)
+    judge = {"judge": "judge", "n_items": 7, "missed": wrong, "unreadable": []}
+    assert attempts["judges"] == [judge]
+    assert (row["asr"]["hits"], row["asr"]["n"]) == (3, 7)
+    assert (attempts["asr_unjudged"]["hits"], attempts["asr_unjudged"]["n"]) == (1, 2)
     assert row["asr_valid"] is None  # nobody measured the panel
     # On 1 two attempts are judged and one refused; on 2 one, on 3 three, on 5 and 6 three.
-    assert row["attempts"]["judged"] == 3 + 1 + 3 + 3 + 3
-    (said,) = [each for each in done.summary()["warnings"] if "judges miss" in each]
-    assert said.startswith("medfuzz on jsonl: the judges miss the key of 2 items before any edit")
-    page = done.report()
-    assert "Answers of the judges before any edit" in page
-    assert "tiny-0, tiny-4" in page
+    assert attempts["n_judged"] == 3 + 1 + 3 + 3 + 3
+    assert "2 questions" in warning(done, "unjudged")
 
 
 def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_nothing(
     folder: Path,
 ) -> None:
     done = run(tables("rambling"), folder / "run")
-    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
-    (judge,) = row["judges"]
-    assert (judge["n_items"], judge["n_wrong"], judge["n_unreadable"]) == (7, 0, 7)
-    assert (row["n_items_unjudged"], row["n_items_unreadable"]) == (7, 7)
+    row, attempts = row_of(done), row_of(done, "attempts")
+    trials = {each.item_id: each for each in done.rows()}
+    (judge,) = attempts["judges"]
+    assert (judge["n_items"], judge["missed"], len(judge["unreadable"])) == (7, [], 7)
+    assert attempts["asr_unjudged"]["n"] == 7
     flipped = [each for each in trials.values() if each.verdict == "flipped"]
     assert len(flipped) == 4
     assert {(each.valid, each.validity_reason) for each in flipped} == {(None, None)}
     assert row["asr_valid"] is None
-    (said,) = [each for each in done.summary()["warnings"] if "judge" in each]
-    assert "the votes of judge before any edit cannot be read on 7 of 7 items" in said
-    assert "Raise max_new_tokens of judge" in said
-    assert "the votes of a judge whose replies on it cannot be read" in done.report()
+    said = warning(done, "unreadable_judge")
+    assert "on 7 of 7" in said
+    assert "raise max_new_tokens of judge" in said
 
 
 @pytest.mark.release
 def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> None:
-    plain = pooled(run(tables("knowing"), folder / "plain"))
-    row = pooled(run(tables("marked"), folder / "run"))
-    assert [(each["n_wrong"], each["n_unreadable"]) for each in row["judges"]] == [(0, 0)]
-    assert (row["asr"], row["asr_valid"]) == (plain["asr"], plain["asr_valid"])
+    plain, marked = run(tables("knowing"), folder / "plain"), run(tables("marked"), folder / "run")
+    (judge,) = row_of(marked, "attempts")["judges"]
+    assert (judge["missed"], judge["unreadable"]) == ([], [])
+    for name in ("asr", "asr_valid", "asr_valid_bounds"):
+        assert row_of(marked)[name] == row_of(plain)[name]
 
 
 def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None:
     done = run(tables("lost", "knowing"), folder / "run")
-    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
-    assert [(each["judge"], each["n_items"], each["n_wrong"]) for each in row["judges"]] == [
-        ("judge", 7, 2),
-        ("judge.2", 7, 0),
-    ]
-    assert row["n_items_unjudged"] == 0
-    assert row["asr_unjudged"]["n"] == 0
+    summary, trials = done.summary(), {each.item_id: each for each in done.rows()}
+    (attempts,) = summary["attempts"]
+    judges = [(each["judge"], each["n_items"], len(each["missed"])) for each in attempts["judges"]]
+    assert judges == [("judge", 7, 2), ("judge.2", 7, 0)]
+    assert attempts["asr_unjudged"] is None
     assert trials["tiny-0"].verdict == "held"  # the second judge doubts
     first = next(each for each in json.loads(trials["tiny-0"].attempts or "") if "judges" in each)
     assert first["judges"]["judge"] == {"clean": ["B"] * 3, "votes": []}
     assert first["judges"]["judge.2"] == {"clean": ["A"] * 3, "votes": ["A"] * 3}
-    assert set(row["roles"]) == {"victim", "attacker", "judge", "judge.2"}
+    paid = {each["payer"] for each in summary["performance"]["spending"]}
+    assert paid == {"target", "role.attacker", "role.judge", "role.judge.2"}
 
 
 def test_two_judges_at_odds_are_no_majority(folder: Path) -> None:
@@ -226,7 +227,8 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
         told = "\n".join(estimate(prepared))
     done = run(settings, folder / "run")
     # Items 2 and 3 of two victims, two seeds and two runs.
-    assert [row["p"] for row in done.summary()["tests"]] == [1 / 11] * 2 * 2 * 2 * 2
+    tests = [one["p"] for arm in done.summary()["significance"] for one in arm["items"]]
+    assert tests == [1 / 11] * 2 * 2 * 2 * 2
     # Two victims, two seeds and two runs, their attempts, and tests of their successes; item 7 is
     # wrong at baseline.
     expected = [(name, f"tiny-{i}") for name in ("lost", "knowing") for i in range(7)]
@@ -255,8 +257,10 @@ def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     items = [f"tiny-{i}" for i in range(8)]
     settings["test"] = {"null": "neutral", "items": items, "controls": 30, "faithfulness": False}
     done = run(settings, folder / "run")
-    found = {row["item_id"]: row for row in done.summary()["tests"]}
-    assert [found[item]["p"] for item in ("tiny-0", "tiny-2", "tiny-3")] == [1 / 31] * 3
+    items_of = {row.trial_id: row.item_id for row in done.rows()}
+    tests = row_of(done, "significance")["items"]
+    found = {items_of[one["trial_id"]]: one["p"] for one in tests}
+    assert found == dict.fromkeys(("tiny-0", "tiny-2", "tiny-3"), 1 / 31)
     items = {item.id: item for item in tiny_questions(8)}
     lines = [json.loads(x)[1] for x in (folder / "log.jsonl").read_text().splitlines()]
 
@@ -328,24 +332,15 @@ def test_trials_in_which_the_attacker_refused_are_no_resistance(folder: Path) ->
     settings = tables(attacker="refusing")
     del settings["role"]["judge"]
     done = run(settings, folder / "run")
-    row = pooled(done)
+    row, attempts = row_of(done), row_of(done, "attempts")
     # Items 2 and 5 of seven: 2 would have flipped. 0, 1 and 3 do.
     assert (row["n_eligible"], row["n_flipped"], row["n_held"]) == (7, 3, 4)
     assert row["n_never_asked"] == 2
     assert row["asr"]["value"] == 3 / 7
-    assert (row["asr_asked"]["value"], row["asr_asked"]["n"]) == (3 / 5, 5)
-    (said,) = [each for each in done.summary()["warnings"] if "saw no edit" in each]
-    assert said.startswith("medfuzz: in 2 of 7 eligible trials the victim target saw no edit")
-    assert "of 6 attempts the attacker refused or broke its form in 6, and gates rejected 0" in said
-    assert "without 2 never asked" in done.report()
-    shown = subprocess.run(
-        [sys.executable, "-m", "medstress", "summary", "run", "--wide"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": "400", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
-    )
-    assert "without 2 never asked" in shown.stdout
+    assert (row["asr_asked"]["hits"], row["asr_asked"]["n"]) == (3, 5)
+    assert "in 2 of 7 trials" in warning(done, "saw_no_edit")
+    assert sum(attempts["lost_by_reason"].values()) == 6
+    assert all(reason.startswith("unreadable") for reason in attempts["lost_by_reason"])
 
 
 def test_trials_in_which_gates_rejected_every_edit_saw_none_either(folder: Path) -> None:
@@ -354,8 +349,8 @@ def test_trials_in_which_gates_rejected_every_edit_saw_none_either(folder: Path)
         MODELS.replace('["He works as a clerk.", TEACHER, "He works as a farmer."]', "[TEACHER]")
     )
     done = run(settings, folder / "run")
-    row = pooled(done)
-    assert (row["n_never_asked"], row["n_held"]) == (7, 7)
+    row = row_of(done)
+    assert (row["n_never_asked"], row["n_held"], row["n_rejected"]) == (7, 7, 14)
     assert (row["asr_asked"]["value"], row["asr_asked"]["n"]) == (None, 0)
-    (said,) = [each for each in done.summary()["warnings"] if "saw no edit" in each]
-    assert "broke its form in 0, and gates rejected 14" in said
+    assert row_of(done, "attempts")["lost_by_reason"] == {"panel": 14}
+    assert "in 7 of 7 trials" in warning(done, "saw_no_edit")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses.attempts import pick_attempt, tried
+from medstress.analyses.faithfulness import FAITHFULNESS, reasonings
+from medstress.analyses.run import Run as Read
+from medstress.analyses.significance import SIGNIFICANCE
 from medstress.api.run import Run, run
-from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
-from medstress.metrics.attempt_records import pick_attempt
-from medstress.report.cases.building import cases_of
-from medstress.results.load import open_run
+from medstress.core.trials import Trial
 
 ROLES = """
 import json
@@ -119,8 +119,8 @@ def marked(knee_questions: Any) -> Run:
 
 
 @pytest.fixture
-def abel(marked: Run) -> TrialRow:
-    return next(row for row in marked.rows() if row.item_id == "abel")
+def abel(marked: Run) -> Trial:
+    return next(t for t in Read.open(marked.folder).trials if t.item.id == "abel")
 
 
 def said(marked: Run, role: str) -> list[str]:
@@ -129,31 +129,36 @@ def said(marked: Run, role: str) -> list[str]:
 
 
 def test_the_first_success_is_marked_and_the_success_that_counts_is_the_third(
-    abel: TrialRow,
+    abel: Trial,
 ) -> None:
-    assert (abel.first_success, abel.first_unrefuted_success) == (1, 3)
-    assert abel.first_success_attempt == 1
-    assert "mmHg" not in abel.edits
-    assert (abel.valid, abel.validity_reason) == (True, "panel")
-    assert pick_attempt(abel) == 3
+    assert abel.first is not None
+    assert abel.pick is not None
+    assert (abel.first.query, abel.first.attempt) == (1, 1)
+    assert (abel.pick.query, pick_attempt(abel)) == (3, 3)
+    assert not any("mmHg" in edit.replacement for edit in abel.edits)
+    assert (abel.pick.validity.valid, abel.pick.validity.reason) == (True, "panel")
 
 
 def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(
     marked: Run,
 ) -> None:
     # That of attempt 1 names no teacher and would be unfaithful; that of attempt 3 names it.
-    found = {row["item_id"]: row for row in marked.summary()["faithfulness"]["trials"]}
-    assert found["abel"]["unfaithful"] is False
-    assert (found["abel"]["n_clauses"], found["abel"]["n_mentioned"]) == (1, 1)
-    assert found["abel"]["failed"] == [False, False]
-    assert found["cole"]["unfaithful"] is None
+    result = Read.open(marked.folder).of(FAITHFULNESS)
+    assert result is not None
+    found = {one.trial.item.id: one for one in result.rows[0].trials}
+    assert found["abel"].unfaithful is False
+    assert found["abel"].of_success == [True]
+    assert found["abel"].of_others == [False, False]
+    assert found["cole"].unfaithful is None
 
 
 def test_the_test_takes_the_category_of_that_success(
     marked: Run,
 ) -> None:
-    (row,) = marked.summary()["tests"]
-    assert (row["item_id"], row["p"]) == ("abel", 1 / 31)
+    result = Read.open(marked.folder).of(SIGNIFICANCE)
+    assert result is not None
+    (row,) = result.rows[0].items
+    assert (row.trial.item.id, row.p) == ("abel", 1 / 31)
     asked = [text for text in said(marked, "attacker") if '"insertions"' in text]
     assert asked
     assert all("about the patient's occupation" in text for text in asked)
@@ -163,15 +168,11 @@ def test_the_test_takes_the_category_of_that_success(
 
 
 @pytest.mark.release
-def test_the_case_shows_plan_reasoning_and_place_of_that_success(marked: Run) -> None:
-    with open_run(marked.folder) as opened:
-        cases = cases_of(opened)
-        (trial,) = [row for row in cases.trials if row.verdict is Verdict.FLIPPED]
-        shown = json.dumps(cases.record(trial, most_tried=None).as_json())
-    assert pick_attempt(trial) == 3
-    assert "plan number 3" in shown
-    assert "A teacher would never rest." in shown
-    assert "plan number 3" in marked.report()
+def test_plan_and_reasoning_of_that_success_are_its_own(abel: Trial) -> None:
+    (success,) = [one for one in reasonings(abel) if one.is_success]
+    assert (success.attempt, success.rationale) == (3, "A teacher would never rest.")
+    (made,) = [one for _, one, _ in tried([abel]) if one["attempt"] == 3]
+    assert "plan number 3" in json.dumps(made)
 
 
 def test_the_judge_of_mentions_sees_question_options_both_answers_and_the_reasoning(

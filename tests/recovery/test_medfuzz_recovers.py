@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from markupsafe import escape
 
 from medstress.api.run import Run, run
 from medstress.store.review_store import ReviewStore
@@ -48,7 +47,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-UNMEASURED = "nothing vouches for the validity of successes yet"
+RATES = ("asr", "asr_at", "accuracy_after", "queries_to_success")
 
 
 def fuzz(folder, attacker="attacker", judge=None, **attack):
@@ -62,81 +61,87 @@ def fuzz(folder, attacker="attacker", judge=None, **attack):
     if judge:
         experiment["role"]["judge"] = {"backend": "python", "target": f"models.py:{judge}"}
     done = run(experiment, folder / "run")
-    (row,) = done.summary()["results"]
-    return row, {each.item_id: each for each in done.rows()}
+    return *numbers(done), {each.item_id: each for each in done.rows()}
 
 
-def values(curve):
-    return [each["value"] for each in curve]
+def numbers(done):
+    """The row of results, and that of attempts."""
+    summary = done.summary()
+    (row,), (attempts,) = summary["results"], summary["attempts"]
+    return row, attempts
+
+
+def accuracy_at(attempts):
+    assert [each["attempt"] for each in attempts["curve"]] == [0, 1, 2, 3]
+    return [each["value"] for each in attempts["curve"]]
+
+
+def gate(attempts, name):
+    return next(each for each in attempts["gates"] if each["gate"] == name)
 
 
 def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
-    row, trials = fuzz(folder)
-    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
-    assert values(row["asr_at_attempt"]) == [1 / 7, 3 / 7, 4 / 7]
-    assert row["attempts_to_success"] == {"median": 2.0, "mean": 2.0}
+    row, attempts, trials = fuzz(folder)
+    assert accuracy_at(attempts) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    assert [each["hits"] for each in attempts["curve"]] == [7, 6, 4, 3]
+    assert [each["value"] for each in row["asr_at"]] == [1 / 7, 3 / 7, 4 / 7]
+    assert attempts["attempts_to_success"] == {"median": 2.0, "mean": 2.0}
     assert row["asr"]["value"] == 4 / 7
     assert (row["n_already_wrong"], row["n_held"]) == (1, 3)
     assert trials["tiny-0"].first_success_attempt == 2
     assert trials["tiny-7"].attempts is not None
     # 2 + 2 + 1 + 3 attempts of successes, three each of those that held.
-    assert row["attempts"] == {
-        "made": 17, "unreadable": 0, "rejected": 0, "asked": 17, "unanswered": 0, "judged": 0,
-    }  # fmt: skip
+    assert [attempts[f"n_{name}"] for name in ("made", "asked", "judged")] == [17, 17, 0]
+    assert attempts["lost_by_reason"] == {}
     assert row["queries"]["asked"] == 17
     # A plan and an edit an attempt.
-    assert row["roles"]["attacker"]["calls"] == 2 * 17
+    spending = Run(folder / "run").summary()["performance"]["spending"]
+    calls = {each["payer"]: each["calls"] for each in spending}
+    assert calls["role.attacker"] == 2 * 17
 
 
 def test_runs_are_trials_of_their_own_with_other_exemplars_and_equal_weight(folder):
-    row, _ = fuzz(folder, runs=3)
+    row, attempts, _ = fuzz(folder, runs=3)
     assert (row["n_items"], row["n_trials"]) == (8, 24)
-    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
-    assert "effective sample size, 8 items" in row["accuracy_at"][0]["method"]
+    assert accuracy_at(attempts) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    assert "effective sample size, 8 items" in attempts["curve"][0]["method"]
 
 
 def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
-    row, trials = fuzz(folder, "careless")
-    assert values(row["accuracy_at"]) == [7 / 8, 7 / 8, 7 / 8, 5 / 8]
+    row, attempts, trials = fuzz(folder, "careless")
+    assert accuracy_at(attempts) == [7 / 8, 7 / 8, 7 / 8, 5 / 8]
     won = trials["tiny-0"]
     assert (won.n_asked, won.first_success, won.first_success_attempt) == (1, 1, 3)
-    assert row["attempts"]["rejected"] == 14
-    assert row["gates"]["options"]["n_objected"] == 7
-    assert row["gates"]["evidence"] == {
-        "n_objected": 7,
-        "n_alone": 7,
-        "asr_without_at_most": row["gates"]["evidence"]["asr_without_at_most"],
-    }
-    assert row["gates"]["evidence"]["asr_without_at_most"]["value"] == 1.0
-    assert row["gates"]["panel"]["asr_without_at_most"]["value"] == 2 / 7
+    assert row["n_rejected"] == 14
+    assert attempts["lost_by_reason"] == {"options": 7, "evidence": 7}
+    assert gate(attempts, "options")["n_objected"] == 7
+    evidence = gate(attempts, "evidence")
+    assert (evidence["n_objected"], evidence["n_alone"]) == (7, 7)
+    assert evidence["asr_without"]["value"] == 1.0
+    assert gate(attempts, "panel")["asr_without"]["value"] == 2 / 7
     first, second, *_ = json.loads(won.attempts)[1:]
     assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
     assert [each["gate"] for each in second["objections"]] == ["evidence"]
-    page = Run(folder / "run").report()
-    assert "Why gates objected to attempts, or attempts were lost" in page
-    assert "option A became &#39;Changed&#39;" in page
-    assert str(escape(second["objections"][0]["reason"])) in page
 
 
 def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(folder):
-    row, trials = fuzz(folder, judge="judge")
+    row, attempts, trials = fuzz(folder, judge="judge")
     # The teacher never reaches the target, so items 0 and 1 hold.
-    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
+    assert accuracy_at(attempts) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
     assert trials["tiny-2"].valid is True
     assert trials["tiny-2"].validity_reason == "panel"
-    assert row["gates"]["panel"]["n_alone"] == 6
+    assert gate(attempts, "panel")["n_alone"] == 6
     # Nobody measured the panel on people's labels, so its word gives no rate.
-    assert (row["asr_valid"], row["validity"]["why"]) == (None, UNMEASURED)
+    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
 
 
 def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(folder):
-    row, trials = fuzz(folder, judge="judge", gate_mode="mark")
+    row, attempts, trials = fuzz(folder, judge="judge", gate_mode="mark")
     assert row["asr"]["value"] == 4 / 7
-    assert row["asr_gated"]["value"] == 2 / 7
-    assert (row["asr_valid"], row["validity"]["why"]) == (None, UNMEASURED)
-    assert row["gates"]["panel"]["asr_without"]["value"] == 4 / 7
-    assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
-    assert row["gates"]["evidence"]["asr_without"]["value"] == 2 / 7
+    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
+    assert {each["asr_without"] for each in attempts["gates"]} == {None}
+    # The panel objects to the successes of 0 and 1 alone.
+    assert (attempts["panel"]["n_right"], attempts["panel"]["n_wrong"]) == (2, 2)
     assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (False, "panel")
 
 
@@ -154,63 +159,40 @@ def review(folder, **said):
     ]
     with ReviewStore(folder / "run") as store:
         store.add(judged)
-    (row,) = Run(folder / "run").summary()["results"]
-    return row
+    return numbers(Run(folder / "run"))
 
 
 def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_one(folder):
-    raw, trials = fuzz(folder, judge="judge", gate_mode="mark")
+    raw, raw_attempts, trials = fuzz(folder, judge="judge", gate_mode="mark")
     # Gates object to the successes of 0 and 1 (teacher, attempt 2) and to none of 2 (clerk,
     # attempt 1) and 3 (farmer, attempt 3).
-    least, *_, most = zip(
-        *(each["bounds"] for each in raw["accuracy_valid_bounds_at"]), strict=True
-    )
     # What the panel says, for two of them and against two, narrows nothing: any may be valid.
-    assert (least, most) == ((7 / 8,) * 4, (7 / 8, 6 / 8, 4 / 8, 3 / 8))
     assert raw["asr_valid"] is None
-    assert raw["n_validity_unknown"] == 4
-    assert raw["attempts_to_valid_success"] == {"median": None, "mean": None}
-    row = review(folder, tiny_0=[True], tiny_2=[False, False], tiny_3=[True, False])
-    for name in ("asr", "accuracy_at", "asr_at_attempt", "asr_at", "attempts_to_success"):
-        assert row[name] == raw[name]
-    # Left are 0, which experts accept, and for the gates 3, on which experts are at odds.
-    assert row["asr_gated"]["value"] == 2 / 7
+    assert raw["asr_valid_bounds"] == [0, 4 / 7]
+    row, attempts = review(folder, tiny_0=[True], tiny_2=[False, False], tiny_3=[True, False])
+    assert {name: row[name] for name in RATES} == {name: raw[name] for name in RATES}
+    for name in ("curve", "attempts_to_success", "lost_by_reason"):
+        assert attempts[name] == raw_attempts[name]
     # People picked two successes, so these say nothing of the two others.
-    assert row["asr_valid"] is None
-    assert row["validity"]["why"].startswith("2 labels of reviewers are not of a random sample")
-    assert row["n_validity_unknown"] == 2  # the panel's word on 1 settles nothing
-    # 2 is censored: the search ended at attempt 1 of 3.
-    assert row["n_censored"] == 1
-    assert row["asr_valid_bounds"] == [1 / 7, 3 / 7, 4 / 7]
-    assert [each["bounds"] for each in row["asr_valid_bounds_at_attempt"]] == [
-        [0, 0, 0],
-        [1 / 7, 2 / 7, 3 / 7],
-        [1 / 7, 3 / 7, 4 / 7],
-    ]
-    valid = [each["bounds"][0] for each in row["accuracy_valid_bounds_at"]]
-    assert valid == pytest.approx([7 / 8, 7 / 8, 6 / 8, 6 / 8])
-    assert row["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
-    # Without the panel 1 counts as well; 2 counts nowhere, 0 everywhere.
-    assert row["gates"]["panel"]["asr_without"]["value"] == 3 / 7
-    assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
+    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
+    # Experts accept 0 and refuse 2, whose search ended at attempt 1 of 3; on 3 they are at odds,
+    # and the panel's word on 1 settles nothing. So all but 0 may have a valid success, or none.
+    assert row["asr_valid_bounds"] == [1 / 7, 4 / 7]
     assert trials["tiny-2"].valid is True
 
 
 def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
-    row, trials = fuzz(folder, "silent")
-    assert values(row["accuracy_at"]) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
+    _, attempts, trials = fuzz(folder, "silent")
+    assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
     lost = json.loads(trials["tiny-0"].attempts)[1]
     assert lost["unreadable"] == "the plan"
     assert lost["reason"] == "it holds no JSON object"
-    page = Run(folder / "run").report()
-    assert "unreadable: the plan" in page
-    assert "it holds no JSON object" in page
-    assert row["attempts"]["unreadable"] == 7
+    assert attempts["lost_by_reason"] == {"unreadable: the plan": 7}
 
 
 def test_items_wrong_at_baseline_are_attacked_where_asked_for_and_stay_wrong(folder):
-    row, trials = fuzz(folder, attack_all=True)
-    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    row, attempts, trials = fuzz(folder, attack_all=True)
+    assert accuracy_at(attempts) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
     wrong = trials["tiny-7"]
     assert wrong.verdict.value == "already_wrong"
     assert (wrong.n_asked, wrong.first_success) == (1, None)

@@ -19,6 +19,10 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses.faithfulness import FAITHFULNESS, Mentioned
+from medstress.analyses.families import Statistic
+from medstress.analyses.run import Run as Read
+from medstress.analyses.significance import SIGNIFICANCE, Significance, SuccessTest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.costs.experiment import estimate
@@ -161,9 +165,23 @@ def asks(folder: str | Path, *more: str) -> list[str]:
     return ["test", str(folder), "--experiment", str(Path(folder).parent / "e.toml"), *more]
 
 
-def rows_of(found: Run, null: str = "matched") -> dict[str, dict[str, Any]]:
-    tests = found.summary()["tests"]
-    return {row["item_id"]: row for row in tests if row.get("against") == null}
+def significance(found: Run) -> Significance:
+    result = Read.open(found.folder).of(SIGNIFICANCE)
+    assert result is not None
+    return result
+
+
+def rows_of(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
+    """Item -> the test of its success."""
+    rows = [row for row in significance(found).rows if row.null == null]
+    return {one.trial.item.id: one for row in rows for one in row.items}
+
+
+def mentioned(found: Run) -> Mentioned:
+    result = Read.open(found.folder).of(FAITHFULNESS)
+    assert result is not None
+    (row,) = result.rows
+    return row
 
 
 def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(
@@ -172,20 +190,23 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
     rows = rows_of(tested)
     assert sorted(rows) == ["abel", "brook"]
     for row in rows.values():
-        assert row["p"] == row["p_plus1"] == 1 / 31
-        assert row["p_paper"] == "< 1/30"
+        assert row.p == 1 / 31
+        assert row.p_paper == "< 1/30"
         # Three items were attacked, one of which held: 1/31 x 3/2.
-        assert row["p_adjusted"] == 1 / 31 * 3 / 2
-        assert (row["n_controls"], row["n_as_hard"]) == (30, 0)
-        assert (row["t_original"], row["t_fuzz"]) == (1.0, 0.0)
-        assert "30 matched controls that a panel let pass" in row["method"]
-        assert row["effect"]["value"] == 1.0
-        assert row["statistic"] == "share_correct"
-        assert row["clean_confidence"] == pytest.approx(5 / 7)
-        assert row["guess"] is False
-    (family,) = tested.summary()["significance"]
-    assert (family["n_tested"], family["n_successes"], family["n_discoveries"]) == (2, 2, 2)
-    assert family["histogram"][0] == 2
+        assert row.p_adjusted == 1 / 31 * 3 / 2
+        assert (row.n_controls, row.count) == (30, 0)
+        assert (row.t_original, row.t_attack) == (1.0, 0.0)
+        assert row.effect is not None
+        assert row.effect.value == 1.0
+        assert row.statistic is Statistic.SHARE
+        assert row.guess is False
+    (family,) = significance(tested).families
+    assert (family.n_tested, family.n_successes, family.n_discoveries) == (2, 2, 2)
+    (arm,) = tested.summary()["significance"]
+    assert (arm["victim"], arm["attack"], arm["null"]) == ("rule", "medfuzz", "matched")
+    assert {one["trial_id"]: one["p"] for one in arm["items"]} == {
+        row.trial_id: row.p for row in rows.values()
+    }
 
 
 def test_what_was_asked_for_controls_is_counted_as_other(tested: Run) -> None:
@@ -198,20 +219,15 @@ def test_what_was_asked_for_controls_is_counted_as_other(tested: Run) -> None:
 
 
 def test_unfaithful_is_the_success_whose_reasoning_does_not_say_so(tested: Run) -> None:
-    found = tested.summary()["faithfulness"]
-    judged = {row["item_id"]: row for row in found["trials"]}
-    assert judged["abel"]["unfaithful"] is False
-    assert judged["brook"]["unfaithful"] is True
-    assert judged["cole"]["unfaithful"] is None
-    (rates,) = found["rates"]
+    judged = {one.trial.item.id: one.unfaithful for one in mentioned(tested).trials}
+    assert judged == {"abel": False, "brook": True, "cole": None}
+    (rates,) = tested.summary()["faithfulness"]
     assert rates["unfaithful"]["value"] == 0.5
     assert rates["mention_rate"]["value"] == 0.5
     assert rates["mention_rate_failed"]["value"] == 0.0
     # The last reasonings of Brook and Cole are of the knee, that of Abel is not.
     assert rates["mention_rate_findings"]["value"] == pytest.approx(2 / 3)
     assert rates["method"] == "majority of 3 votes of a judge"
-    (pooled,) = tested.summary()["pooled"]
-    assert pooled["unfaithful"]["value"] == 0.5
 
 
 def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
@@ -219,9 +235,10 @@ def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
 ) -> None:
     tested.export("exchanges", tmp_path / "exchanges.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
-    successes = {row.trial_id for row in tested.rows() if row.item_id != "cole"}
-    assert {row["about_trial"] for row in rows if row["purpose"] == "test"} == successes
-    assert {row["about_trial"] for row in rows if row["purpose"] == "attack"} == {None}
+    trials = {row.trial_id: row.item_id for row in tested.rows()}
+    successes = {trial for trial, item in trials.items() if item != "cole"}
+    assert {row["trial_id"] for row in rows if row["purpose"] == "test"} == successes
+    assert {row["trial_id"] for row in rows if row["purpose"] == "attack"} == trials.keys()
 
 
 def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
@@ -234,47 +251,29 @@ def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
 
 @pytest.mark.release
 def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones(
-    tested: Run, capsys: pytest.CaptureFixture[str]
+    tested: Run,
 ) -> None:
     assert medstress_cli(asks(tested.folder, "--null", "neutral", "--quiet")) == 0
-    assert "smallest attainable p" in capsys.readouterr().out
-    assert {row["p_adjusted"] for row in rows_of(tested, "neutral").values()} == {1 / 31}
+    assert {family.smallest_p for family in significance(tested).families} == {1 / 31}
+    assert {row.p_adjusted for row in rows_of(tested, "neutral").values()} == {1 / 31}
     # Three attacked items, one of which held: 1/31 x 3/2.
-    assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
+    assert {row.p_adjusted for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
 
 
 @pytest.mark.release
-def test_a_role_can_write_the_controls(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_role_can_write_the_controls(bench: Path, tested: Run) -> None:
     null, changes = "neutral", {"null": "neutral", "controls": 30, "generator": "attacker"}
     run_tests(tested.folder, experiment(bench), Selection(items=("abel",)), changes, Watcher())
     again = [*asks(tested.folder, "--null", null, "--generator", "attacker"), "--item", "abel"]
     assert medstress_cli([*again, "--quiet"]) == 0
-    told = "1 of 2 successes are tested; the other 1 count in the family too"
-    assert told in capsys.readouterr().out
     (row,) = rows_of(tested, null).values()
-    assert row["note"] is None
-    assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
+    assert row.note is None
+    assert (row.p, row.n_controls, row.count) == (1 / 31, 30, 0)
     # Abel and Brook are the family, though Abel alone is tested.
-    assert row["p_adjusted"] == pytest.approx(2 / 31)
-    assert "over 2 successes on the items named before (abel, brook, cole), 1 of" in row["method"]
-    families = tested.summary()["significance"]
-    (family,) = (one for one in families if one["null"] == null)
-    assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
-
-
-@pytest.mark.release
-def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
-    page = tested.report()
-    assert "Significance and faithfulness" in page
-    assert "p-values of 2 tests, null matched" in page
-    assert "Every tested success" in page
-    assert "20/20" not in page  # an effect is no share
-    # What is no paired comparison does not stand among them.
-    assert "<span>Paired comparisons" not in page
-    assert "Because he is an immigrant he will not rest." in page
-    assert "majority of 3 votes of a judge" in page
+    assert row.p_adjusted == pytest.approx(2 / 31)
+    (family,) = (one for one in significance(tested).families if one.null == null)
+    assert (family.n_tested, family.n_successes, family.n_family) == (1, 2, 2)
+    assert list(family.items) == ITEMS
 
 
 @pytest.mark.release
@@ -296,10 +295,11 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
     assert f"it takes max_calls = {29 * 69 + 60} (29 controls a success)" in said(*fewer, "420")
     assert "with at most 5 controls" in said(*fewer, "420")
     assert medstress_cli(asks(tested.folder, *five, "--quiet")) == 0
-    assert "it takes --controls 9 or more" in capsys.readouterr().out
+    capsys.readouterr()
     warnings = tested.summary()["warnings"]
-    assert any("no adjusted p-value can fall below 0.167" in warning for warning in warnings)
-    assert "it takes --controls 9 or more" in tested.report()
+    (sentence,) = (each["sentence"] for each in warnings if each["rule"] == "shows_nothing")
+    assert "no adjusted p-value can fall below 0.167" in sentence
+    assert "it takes --controls 9 or more" in sentence
     assert medstress_cli(asks(tested.folder, "--item", "cole", "--quiet")) == 2
     assert "no success of medfuzz on this item (items with one: abel, brook)" in (
         capsys.readouterr().err
@@ -328,10 +328,11 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     trials = {row.item_id: row for row in tested.rows()}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
     assert trials["brook"].valid is True
-    (pooled,) = tested.summary()["pooled"]
+    (row,) = tested.summary()["results"]
     # Brook has the panel's word, which nobody measured, and one label of two gives no estimate.
-    assert pooled["asr_valid"] is None
-    assert pooled["asr_valid_bounds"] == pytest.approx([0, 1 / 3, 2 / 3])
+    # Abel was given up at attempt 2 of 3, so that a valid success may have been missed.
+    assert row["asr_valid"] is None
+    assert row["asr_valid_bounds"] == pytest.approx([0, 2 / 3])
     assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
     (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())
     assert (review["key_right"], review["harmful"]) == ("no", None)
@@ -355,51 +356,34 @@ def judge_cases(found: Run, **said: str) -> None:
 
 @pytest.mark.release
 def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
-    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run(experiment(bench, controls=30), bench / "refused")
     judge_cases(found, abel="no")
     summary = found.summary()
-    (row,) = summary["pooled"]
-    accuracy_at = [each["value"] for each in row["accuracy_at"]]
+    (row,), (attempts,) = summary["results"], summary["attempts"]
     # The raw rates stay: Abel and Brook flip at attempt 2. Brook's success has the panel's word,
-    # which narrows no bound.
+    # which narrows no bound; Abel was given up at attempt 2 of 3, so that a valid success may
+    # have been missed.
     assert row["asr"]["value"] == pytest.approx(2 / 3)
-    assert accuracy_at == pytest.approx([1, 1, 1 / 3, 1 / 3])
-    assert row["asr_valid_bounds"][1] == row["asr_gated"]["value"] == pytest.approx(1 / 3)
-    most = [each["bounds"][1] for each in row["accuracy_valid_bounds_at"]]
-    assert most == pytest.approx([1, 1, 2 / 3, 2 / 3])
-    curve = [each["bounds"] for each in row["asr_valid_bounds_at_attempt"]]
-    assert curve[0] == [0, 0, 0]
-    # Abel was given up at attempt 2 of 3, so that a valid success may have been missed.
-    assert curve[1] == pytest.approx([0, 1 / 3, 1 / 3])
-    assert curve[2] == pytest.approx([0, 1 / 3, 2 / 3])
-    assert row["attempts_to_valid_success"] == {"median": None, "mean": None}
-    bounds = {gate["asr_without_at_most"]["value"] for gate in row["gates"].values()}
-    assert bounds == {row["asr_valid_bounds"][1]}
+    assert [each["value"] for each in attempts["curve"]] == pytest.approx([1, 1, 1 / 3, 1 / 3])
+    assert row["asr_valid_bounds"] == pytest.approx([0, 2 / 3])
     # Of the two, only Abel's reasoning was faithful.
-    assert (row["unfaithful"]["value"], row["unfaithful"]["n"]) == (1.0, 1)
-    assert row["mention_rate"]["value"] == 0.0
+    unfaithful = mentioned(found).unfaithful
+    assert (unfaithful.value, unfaithful.n) == (1.0, 1)
+    assert mentioned(found).mention_rate.value == 0.0
     tests = rows_of(found)
-    assert (tests["abel"]["p"], tests["abel"]["p_adjusted"]) == (1 / 31, None)
-    assert tests["abel"]["significant"] is None
-    assert "no longer holds" in tests["abel"]["note"]
-    (family,) = summary["significance"]
-    assert [family[f"n_{name}"] for name in ("tested", "successes", "refused", "family")] == [
-        1, 1, 1, 3,
-    ]  # fmt: skip
-    assert not any("could not be tested" in warning for warning in summary["warnings"])
-    page = found.report()
-    assert "valid successes" in page
-    assert "left out of the family" in page
-    capsys.readouterr()
+    assert (tests["abel"].p, tests["abel"].p_adjusted) == (1 / 31, None)
+    assert tests["abel"].note
+    (family,) = significance(found).families
+    assert (family.n_tested, family.n_successes, family.n_refused) == (1, 1, 1)
+    assert family.n_family == 3
+    assert "not_testable" not in {warning["rule"] for warning in summary["warnings"]}
     folder = str(found.folder)
     assert medstress_cli(asks(folder, "--controls", "30", "--quiet")) == 0
-    shown = capsys.readouterr().out
-    assert "experts find that the key no longer holds: left out" in shown
-    assert "1 successes left out: experts find them invalid" in shown
     # Among all attacked trials it is one that held: 1/31 x 3/1.
-    assert rows_of(found)["brook"]["p_adjusted"] == pytest.approx(3 / 31)
+    assert rows_of(found)["brook"].p_adjusted == pytest.approx(3 / 31)
+    capsys.readouterr()
     assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
     said = capsys.readouterr().err
     assert "no success that experts find valid on this item (items with one: brook)" in said
@@ -408,7 +392,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     assert "experts find that the key no longer holds" in capsys.readouterr().err
 
 
-def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) -> None:
+def test_a_refused_success_is_not_tested_and_named(bench: Path) -> None:
     found = run(experiment(bench), bench / "named")
     judge_cases(found, abel="no", brook="yes")
     notes: list[str] = []
@@ -440,7 +424,7 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
     del settings["experiment"]["max_queries"]
     second = run(settings, bench / "stopped")
     assert second.summary()["experiment"]["complete"] is True
-    assert {row["p"] for row in rows_of(second).values()} == {1 / 31}
+    assert {row.p for row in rows_of(second).values()} == {1 / 31}
     (row,) = second.summary()["results"]
     assert row["queries"]["interrupted"] == 0
 
@@ -455,7 +439,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
         run(settings, bench / name)
         run_tests(bench / name, settings, Selection(), changes, Watcher())
         found = Run(bench / name)
-        assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
+        assert {row.p for row in rows_of(found, "neutral").values()} == {1 / 31}
         performance = found.summary()["performance"]
         computed.append((performance["calls"], performance["calls_from_cache"]))
     assert computed[0][1] == 0

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.metrics.old_stats.monte_carlo import ControlPlan, p_values
-from medstress.metrics.significance.families import LEVEL, Null
-from medstress.metrics.significance.hardness import Statistic
+from medstress.analyses.families import LEVEL, Null, Statistic
+from medstress.stats.permutation import ControlPlan, p_values
 
 SCRIPT = Path(__file__).parents[2] / "validation" / "medfuzz_test.py"
 N = 2_500

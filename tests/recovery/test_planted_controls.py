@@ -7,12 +7,13 @@ so that any change of any byte draws it anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medstress.analyses.run import Run as Read
 from medstress.api.run import run
 from medstress.datasets.writing import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
@@ -119,7 +120,7 @@ def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
 
 
 def of_attack(summary: dict[str, Any]) -> dict[str, Any]:
-    (row,) = (row for row in summary["pooled"] if "control_of" not in row)
+    (row,) = (row for row in summary["results"] if "control_of" not in row)
     return row
 
 
@@ -149,7 +150,8 @@ def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
 @pytest.mark.release
 def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> None:
     row = of_attack(attacked(tmp_path, "always A"))
-    assert row["control_table"]["no_op"] == [0, 0, 0, N // 4]
+    for lost in (row["asr"], row["control"]["no_op"]):
+        assert (lost["hits"], lost["n"]) == (0, N // 4)
     assert row["asr_net"]["no_op"]["value"] == 0.0
     assert row["loss_bounds"]["no_op"][0] == 0.0
 
@@ -195,41 +197,53 @@ def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, 
 @pytest.mark.release
 def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     """Noise fills the budget: net loss shrinks as it grows, so both are told."""
-    row = of_attack(attacked(tmp_path, "both"))
-    first, last = row["asr_at"][0], row["asr_at"][-1]
-    for point in (first, last):
-        assert set(point["asr_net"]) == {"no_op"}
-    assert first["control"]["no_op"]["value"] < last["control"]["no_op"]["value"]
-    assert last["asr_net"]["no_op"] == row["asr_net"]["no_op"]
+    summary = attacked(tmp_path, "both")
+    row = of_attack(summary)
+    (control,) = (row for row in summary["results"] if "control_of" in row)
+    assert control["asr_at"][0]["value"] < control["asr_at"][-1]["value"]
+    assert row["control"]["no_op"]["value"] == control["asr_at"][-1]["value"]
+    low, high = row["loss_bounds_at_1"]["no_op"]
+    first = row["asr_at"][0]
+    assert low <= first["value"] <= high == first["high"]
+    assert high < row["loss_bounds"]["no_op"][1] == row["asr"]["high"]
 
 
 @pytest.mark.release
-def test_the_first_sentence_tells_the_control_and_what_is_lost(tmp_path: Path) -> None:
+def test_the_first_lines_count_what_is_lost_and_what_harmless_edits_take(tmp_path: Path) -> None:
     summary = attacked(tmp_path, "listed")
-    row = of_attack(summary)
-    n, flipped = row["n_eligible"], row["n_flipped"]
-    (sentence,) = summary["headlines"]
-    assert f"(no_op), 0 of {n} right answers change" in sentence
-    assert f"{flipped}: all {flipped} lost to it" in sentence
+    row, verdict = of_attack(summary), summary["verdict"]
+    assert row["control"]["no_op"]["hits"] == 0
+    first, second, _ = verdict["lines"]
+    assert re.findall(r"\d+", first)[:3] == [str(n) for n in (N, N, row["n_flipped"])]
+    low, high = (round(N * row["asr_net"]["no_op"][end]) for end in ("low", "high"))
+    assert re.findall(r"\d+", second) == [str(n) for n in (low, high, N)]
+    assert verdict["trust"] == {"level": "yes", "reasons": []}
 
 
-def test_without_controls_the_first_sentence_says_so(tmp_path: Path) -> None:
+def test_without_controls_the_verdict_says_so(tmp_path: Path) -> None:
     summary = attacked(tmp_path, "listed", controls=False)
-    (sentence,) = summary["headlines"]
-    assert "not net of any control" in sentence
     assert "control" not in of_attack(summary)
+    verdict = summary["verdict"]
+    assert verdict["lines"][1] == "No harmless edits were tried."
+    assert (verdict["trust"]["level"], len(verdict["trust"]["reasons"])) == ("no", 1)
 
 
-def both_ways(summary: dict[str, Any]) -> Sequence[Any]:
-    (row,) = (row for row in summary["pooled"] if "control_of" in row)
-    return row["right_to_wrong"], row["wrong_to_right"]
+def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:
+    """Whether one harmless edit turned each right answer wrong, and each wrong one right."""
+    attacked(folder, rule)
+    trials = [t for t in Read.open(folder / "run").trials if t.arm.is_control]
+    lost = [t.first is not None and t.first.query == 1 for t in trials if t.is_eligible]
+    gained = [t.corrected for t in trials if t.corrected is not None]
+    return lost, gained
 
 
-def test_noise_turns_answers_both_ways_and_both_are_told(tmp_path: Path) -> None:
-    lost, gained = both_ways(attacked(tmp_path, "coin"))
-    assert lost["n"] + gained["n"] == N
+def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path: Path) -> None:
+    lost, gained = both_ways(tmp_path, "coin")
+    assert len(lost) + len(gained) == N
     # Five standard errors: the coin has no seed.
-    assert abs(lost["value"] - 0.3) < 5 * (0.21 / lost["n"]) ** 0.5
-    assert abs(gained["value"] - 0.7) < 5 * (0.21 / gained["n"]) ** 0.5
-    lost, gained = both_ways(attacked(tmp_path / "a", "always A"))
-    assert (lost["value"], gained["value"]) == (0.0, 0.0)
+    assert abs(sum(lost) / len(lost) - 0.3) < 5 * (0.21 / len(lost)) ** 0.5
+    assert abs(sum(gained) / len(gained) - 0.7) < 5 * (0.21 / len(gained)) ** 0.5
+    lost, gained = both_ways(tmp_path / "a", "always A")
+    assert len(lost) + len(gained) == N
+    assert not any(lost)
+    assert not any(gained)

@@ -95,7 +95,7 @@ def results(found: Run) -> dict[str, dict[str, Any]]:
     """Rows of results by attack (and seed, where there are several)."""
     summary = found.summary()
     assert summary["experiment"]["complete"]
-    return {f"{r['attack']}/{r['seed']}": r for r in summary["results"]}
+    return {f"{r['attack']}/{r['seed']}": r for r in summary["by_seed"]}
 
 
 def ledger(**given: int) -> dict[str, int]:

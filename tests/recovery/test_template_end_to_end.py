@@ -68,7 +68,7 @@ def experiment(
 
 
 def row_of(found: Run, attack: str) -> dict[str, Any]:
-    return next(row for row in found.summary()["pooled"] if row["attack"] == attack)
+    return next(row for row in found.summary()["results"] if row["attack"] == attack)
 
 
 def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Path) -> None:
@@ -83,16 +83,14 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
     assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
     # What a rule refutes is known to be invalid, what it does not refute is unknown.
     assert published["asr_valid"] is None
-    assert published["asr_valid_bounds_at"][0] == {"budget": 1, "bounds": [0, 0, 0]}
-    assert published["asr_valid_bounds"][0] == 0 < published["asr_valid_bounds"][1] < 1
-    assert published["asr_by_variant"]["key_plus_words"]["value"] == 1
-    assert ours["asr_by_variant"]["different"] == ours["asr"]
+    trials = found.rows()
+    unrefuted = [t.first_unrefuted_success for t in trials if t.attack == "published"]
+    may_be_valid = (len(unrefuted) - unrefuted.count(None)) / len(unrefuted)
+    assert 0 < may_be_valid < 1
+    assert published["asr_valid_bounds"] == [0, may_be_valid]
     assert ours["asr_valid"] is None
-    assert ours["asr_valid_bounds"] == [0, ours["asr"]["value"], ours["asr"]["value"]]
-    assert ours["n_validity_unknown"] == ours["n_flipped"]
-    by_variant = [each["value"] for each in published["asr_by_variant"].values()]
-    assert sum(by_variant) == published["asr"]["value"]
-    for trial in found.rows():
+    assert ours["asr_valid_bounds"] == [0, ours["asr"]["value"]]
+    for trial in trials:
         assert trial.valid is not True
         assert trial.first_valid_success is None
         excluded = json.loads(trial.n_excluded or "null")
@@ -109,9 +107,6 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
                 assert trial.n_asked == trial.first_unrefuted_success > 1
             else:
                 assert (trial.valid, trial.n_asked, trial.censored) == (False, 12, False)
-    page = found.report()
-    assert "unknown" in page
-    assert "yes (rule)" not in page
 
 
 def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
@@ -121,7 +116,7 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
     given = experiment(tmp_path, arms)
     bound = next(estimate(prepare(given)))
     found = run(given, out=tmp_path / "run")
-    (row,) = found.summary()["results"]
+    (row,) = found.summary()["by_seed"]
     assert (row["seed"], row["queries"]["asked"]) == (None, 6 * len(NAMES))
     assert bound == f"queries: at most {6 + 6 * len(NAMES) + 12} (exact bound)"
     assert len(row["asr_at"]) == len(NAMES)
@@ -180,12 +175,13 @@ def test_results_depend_on_neither_order_nor_batches_nor_window(
 @pytest.mark.release
 def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
     found = run(experiment(tmp_path, ARMS), out=tmp_path / "run")
-    rows = {row["attack"]: row for row in found.summary()["pooled"]}
+    rows = {row["attack"]: row for row in found.summary()["results"]}
     for label, row in rows.items():
         arm, _, budget = label.rpartition("/")
         longest = rows[f"{arm}/9"]
-        for name in ("asr_at", "asr_valid_bounds_at"):
-            assert row[name] == longest[name][: int(budget)]
+        # Where ranking the spans used the budget up no edit was shown, and the worst end is open.
+        worst = {"worst": [0.0, 1.0]} if row["n_never_asked"] == row["n_eligible"] else {}
+        assert row["asr_at"] == [{**point, **worst} for point in longest["asr_at"][: int(budget)]]
 
 
 @pytest.mark.parametrize("n", [-200, 200])

@@ -117,7 +117,7 @@ def test_a_read_only_folder_is_refused_in_one_sentence_and_can_still_be_read(ben
         assert one_line(told.err)
         assert "read-only" in told.err.lower()
         assert bench.rows(out) == rows
-        assert Run(out).summary()["format"] == 2
+        assert Run(out).summary()["format"] == 3
         assert len(bench.received()) == n_calls
         remount(folder, "rw")
         assert bench.run(out=out) == 0

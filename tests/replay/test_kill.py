@@ -124,8 +124,8 @@ def test_every_trial_is_that_of_the_unbroken_run(bench, broken, unbroken):
 
 
 def test_every_exported_exchange_is_that_of_the_unbroken_run(bench, broken, unbroken):
+    from medstress.analyses.exported import exchange_rows
     from medstress.api.run import Run
-    from medstress.results.export import exchange_rows
 
     def exchanges(out):
         rows = Run(out)._read(lambda reader: list(exchange_rows(reader)))

@@ -86,7 +86,7 @@ def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: 
     assert found == again
     assert {verdict for verdict, *_ in found.values()} <= {"held", "flipped", "already_wrong"}
     assert any(verdict == "flipped" for verdict, *_ in found.values())
-    asked = run.summary()["pooled"][0]["queries"]
+    asked = run.summary()["results"][0]["queries"]
     assert asked["asked"] == asked["paid"]  # never read back from another query
     assert asked["cached"] == 0
     n_calls = len((folder / "calls.log").read_text().splitlines())
@@ -96,6 +96,6 @@ def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: 
 
 def test_a_deterministic_victim_always_holds(folder: Path) -> None:
     (folder / "e.toml").write_text(RUN.format(victim="steady"), encoding="utf-8")
-    row = ms.run(str(folder / "e.toml"), out="run").summary()["pooled"][0]
+    row = ms.run(str(folder / "e.toml"), out="run").summary()["results"][0]
     assert (row["n_held"], row["n_eligible"], row["n_never_asked"]) == (30, 30, 0)
     assert row["queries"]["asked"] == row["queries"]["paid"] == 30 * 12

@@ -9,9 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from medstress.api.results import report_of
 from medstress.core.errors import StoreError
-from medstress.results.load import open_run
+from medstress.store.load import open_run
 from medstress.results.root import all_roots, root_of
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.review_store import ReviewStore
@@ -20,7 +19,6 @@ from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.unverified import unverified
-from medstress.summary.summary import summarise_run
 
 FILE = "run.sqlite"
 
@@ -123,7 +121,7 @@ def test_the_summary_is_kept_with_its_root(small):
     kept = json.loads((small.out / "summary.json").read_text("utf-8"))
     assert kept == json.loads(json.dumps(small.summary()))
     assert kept["root"] == root(small.out)
-    assert kept["root_note"] is None
+    assert "unverified" not in {warning["rule"] for warning in kept["warnings"]}
 
 
 def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
@@ -156,11 +154,12 @@ def test_changed_reviews_leave_a_doubt_and_no_root(small):
         store.add([one])
     with closing(sqlite3.connect(small.out / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}'")
-    with unverified(), open_run(small.out) as run:
-        told, page = summarise_run(run), report_of(run)
-    assert told["root"] is None
-    assert "reviews.sqlite is not as medstress wrote it" in told["unverified"]
-    assert "Unverified: " in page
+    with unverified():
+        found = small.summary()
+    assert found["root"] is None
+    (doubt,) = (one["sentence"] for one in found["warnings"] if one["rule"] == "unverified")
+    assert "reviews.sqlite is not as medstress wrote it" in doubt
+    assert found["verdict"]["trust"]["level"] == "no"
 
 
 FORGED = {

@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
 def told(folder: Path) -> tuple[Any, ...]:
     """What a run says, but for what a kill is allowed to change."""
     summary = Run(folder).summary()
-    rows = [*summary["results"], *summary["pooled"]]
+    rows = [*summary["results"], *summary["by_seed"]]
     for row in rows:
         row.get("queries", {}).pop("interrupted", None)
     return rows, summary["tests"]

@@ -307,7 +307,7 @@ def numbers(summary: Mapping[str, Any]) -> dict[str, Any]:
     kept.pop("performance")
     for name in ("started", "finished"):
         kept["experiment"].pop(name)
-    for row in [*kept["results"], *kept["pooled"]]:
+    for row in [*kept["results"], *kept["by_seed"]]:
         row["queries"].pop("interrupted")
     return kept
 

@@ -89,10 +89,11 @@ def _summary(folder: Path) -> str:
     kept = json.loads(json.dumps(Run(folder).summary()))
     assert kept["root"] is not None
     performance = kept.pop("performance")
-    kept["calls"] = performance["calls"] - performance.get("bought_twice", 0)
+    shards = Run(folder).manifest().get("shards", {})
+    kept["calls"] = performance["calls"] - shards.get("bought_twice", 0)
     for name in ("started", "finished"):
         kept["experiment"].pop(name)
-    for row in [*kept["results"], *kept["pooled"]]:
+    for row in [*kept["results"], *kept["by_seed"]]:
         for name in _OWN:
             row["queries"].pop(name)
     return json.dumps(kept)

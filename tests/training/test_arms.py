@@ -220,13 +220,10 @@ def test_both_numbers_are_told_with_how_many_names_meet(
     twice = rows["original twice", "original", "synonym"]
     assert over["attacked"]["value"] == twice["trained_attacked"]["value"]
     assert not twice["trained_on"]
-    assert medstress_cli(["summary", "out"]) == 0
-    out = capsys.readouterr().out
-    assert "synonym, held-out names: .00 of the mentions that synonym replaces" in out
-    assert "(listed names (listed.csv), else the nearest by ngram): of 25 mentions" in out
-    page = run.report()
-    assert "Stand-ins for synonyms: mentions by the source of their new name" in page
-    (row,) = run.summary()["surrogates"]
+    assert medstress_cli(["summary", "out", "--wide"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "held-out names: .00 of the mentions that synonym replaces" in out
+    (row,) = run.manifest()["surrogates"]
     assert row["n_mentions"] == row["n_listed"] + row["n_nearest"] + row["n_unchanged"] == 25
     assert row["n_listed"] > 0
 

@@ -48,7 +48,7 @@ adversarial = [{{attack = "swap_noise"}}]
 
 
 def rows_of(run: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(row["victim"], row["attack"]): row for row in run.summary()["pooled"]}
+    return {(row["victim"], row["attack"]): row for row in run.summary()["results"]}
 
 
 def test_before_and_after_are_victims_of_one_run(
@@ -82,9 +82,6 @@ def test_before_and_after_are_victims_of_one_run(
     )
     assert len(training["models"]) == 2
     assert all(len(model["curve"]) == 12 for model in training["models"])
-    page = trained.run.report()
-    assert "Models trained on perturbed copies against the original models" in page
-    assert 'id="learning-' in page
     modes = {path: path.stat().st_mode & 0o777 for path in (workplace / "out").rglob("*")}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
@@ -116,7 +113,7 @@ def test_a_second_time_nothing_is_trained_and_the_same_is_told(
     first = ms.train(experiment, out="out").run.summary()
     monkeypatch.setattr(flow, "fit", None)
     again = ms.train(experiment, out="out").run.summary()
-    assert again["pooled"] == first["pooled"]
+    assert again["results"] == first["results"]
     assert again["training"] == first["training"]
 
 
@@ -242,15 +239,15 @@ def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     assert weights.stat().st_mtime_ns == trained_at
     assert set(asked("broken")) == set(whole)
     summaries = [Run(workplace / name).summary() for name in ("broken", "whole")]
-    interrupted = sum(row["queries"]["interrupted"] for row in summaries[0]["results"])
+    interrupted = sum(row["queries"]["interrupted"] for row in summaries[0]["by_seed"])
     assert len(asked("broken")) - len(whole) <= interrupted
     for summary in summaries:
-        for row in (*summary["results"], *summary["pooled"]):
+        for row in (*summary["by_seed"], *summary["results"]):
             row.get("queries", {}).pop("interrupted", None)
         for model in summary["training"]["models"]:
             for point in model["curve"]:
                 del point["seconds"]
-    assert summaries[0]["pooled"] == summaries[1]["pooled"]
+    assert summaries[0]["results"] == summaries[1]["results"]
     assert summaries[0]["training"] == summaries[1]["training"]
 
 
@@ -324,7 +321,6 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
     (row,) = training["rows"]
     assert (row["measure"], row["trained_on"]) == ("accuracy", True)
     assert 0 <= row["trained_clean"]["value"] <= 1
-    assert (training["n_train"], training["n_dev"]) == (13, 3)
 
 
 @pytest.mark.parametrize(

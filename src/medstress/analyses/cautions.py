@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.names import ITEMS, QUESTIONS, Noun, listed
+from medstress.analyses.names import ITEMS, QUESTIONS, Noun
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark, Shown
 from medstress.core.arms import Place
@@ -20,6 +20,7 @@ from medstress.core.attacked import Selection
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
+from medstress.core.words import listed
 from medstress.store.shards import SHARDS, shard_of
 
 ONE_LETTER = 0.9
@@ -93,6 +94,19 @@ def _shards(run: Run) -> Iterator[Remark]:
         )
 
 
+def _lost_calls(run: Run) -> Iterator[Remark]:
+    """Name the calls that were paid twice because a worker of a fleet was lost."""
+    stored = run.manifest.get("performance") or {}
+    if n := stored.get("leases_lost", 0):
+        leases = "1 lease" if n == 1 else f"{n:,} leases"
+        yield Remark(
+            rule="lost_calls",
+            sentence=f"{leases} ended with the worker: {stored['calls_lost']:,} to "
+            f"{stored['calls_lost_at_most']:,} calls were paid again, and are in no other count of "
+            "calls, tokens or dollars.",
+        )
+
+
 def _rows(run: Run) -> Iterator[Remark]:
     for dataset, part in run.manifest["datasets"].items():
         if skipped := part.get("skipped"):
@@ -108,6 +122,19 @@ def _rows(run: Run) -> Iterator[Remark]:
     for group, part in run.manifest["groups"].items():
         if undefined := part.get("undefined"):
             yield Remark(rule="group_note", where=("", group), sentence=undefined)
+
+
+def _synonyms(run: Run) -> Iterator[Remark]:
+    """Count the mentions that synonym attacks rename, by the source of the name (METHODS 4.5)."""
+    for row in run.manifest.get("surrogates", ()):
+        yield Remark(
+            rule="synonyms",
+            level="note",
+            where=(row["dataset"], "", "", row["attack"]),
+            sentence=f"{row['attack']} on {row['dataset']}: of {row['n_mentions']:,} mentions "
+            f"{row['n_listed']:,} get a listed name, {row['n_nearest']:,} the nearest one, and "
+            f"{row['n_unchanged']:,} stay ({row['surrogate']}).",
+        )
 
 
 def _duplicates(run: Run) -> Iterator[Remark]:
@@ -323,6 +350,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _incomplete,
     _extended,
     _shards,
+    _lost_calls,
     _unread,
     _cut_off,
     _cut_short,
@@ -332,6 +360,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _temperatures,
     _stored_attacks,
     _rows,
+    _synonyms,
     _duplicates,
     _left_out,
 )

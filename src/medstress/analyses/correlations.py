@@ -137,6 +137,13 @@ class Similarities(Scoring):
 CORRELATIONS = Similarities()
 
 
+def pearson(gold: Numbers, scores: Numbers) -> float | None:
+    """Return the correlation of scores with gold scores, both of shape (m,); None if undefined."""
+    places = np.arange(len(gold))
+    sample = Correlated(gold=gold, scores=scores[None], places=places, n_clusters=len(gold))
+    return sample.value("pearson")
+
+
 def _blocks(rows: NDArray[np.generic], width: int) -> list[NDArray[np.generic]]:
     """Cut rows into blocks, so that weights of some width fit into memory."""
     step = max(1, _AT_ONCE // max(width, 1))

@@ -556,7 +556,7 @@ def sweeps(run: Run, cells: Sequence[Cell]) -> list[Sweep]:
 
 def _swept(run: Run, cell: Cell) -> Iterator[Swept]:
     # A task reads the answers; only these attacks need one.
-    from medstress.results.stored_prompts import Prompts
+    from medstress.store.prompts import Prompts
 
     ended = {t.number: t for t in cell.trials if t.verdict in (Verdict.FLIPPED, Verdict.HELD)}
     prompts = Prompts(run.manifest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -125,16 +125,6 @@ _NOUNS = ((Question, QUESTIONS), (SentencePair, PAIRS), (EntityUnit, ENTITIES))
 def noun_of(trial: Trial) -> Noun:
     """Return what a trial is about: a question, a pair, an entity of a tagged text, an item."""
     return next((noun for kind, noun in _NOUNS if isinstance(trial.item, kind)), ITEMS)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join names in a sentence.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    *before, last = names
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 def capital(text: str) -> str:

@@ -48,10 +48,13 @@ OpenRun = Callable[[Run, str], Run]
 LIMITS = ("max_high", "min_low")
 SHARES = ("accuracy", "accuracy_after", "asr")
 OF_CONTROLS = ("control", "asr_net")
+OF_SUCCESSES = ("asr_valid",)
 PLACES = ("dataset", "group", "victim", "attack")
 NOT_COMPLETE = "the run is not complete"
 NO_ROW = "no row of the run is what `where` asks for"
 NOTHING = "nothing could be counted"
+NO_BASELINE = "the baseline "
+"""Begins every reason that lies in the run that a criterion compares with."""
 NO_UPPER_NET = "noise lowers what is net of a control, so an upper limit says nothing"
 
 
@@ -357,7 +360,7 @@ class _Reader:
         namesakes = [one for one in cells if one.place.victim == cell.place.victim]
         chosen = namesakes or cells
         if len(chosen) != 1:
-            return Measured(at, None, "the baseline has no such row, or several models")
+            return Measured(at, None, f"{NO_BASELINE}has no such row, or several models")
         (before,) = chosen
         more = {"against": {**against, "victim": before.place.victim}}
         if metric != "accuracy" and (why := _unseen(before)):
@@ -385,16 +388,16 @@ class _Reader:
 
     def _opened(self, name: str) -> Run | str:
         if self._open_run is None:
-            return "the baseline was not opened"
+            return f"{NO_BASELINE}was not opened"
         try:
             other = self._open_run(self._run, name)
         except MedstressError as error:
-            return f"the baseline cannot be read: {error}"
+            return f"{NO_BASELINE}cannot be read: {error}"
         if not other.is_complete:
-            return "the baseline is not complete"
+            return f"{NO_BASELINE}is not complete"
         fixed = self._run.manifest["require"].get("baselines", {}).get(name)
         if fixed is not None and fixed["outcomes"] != outcomes(other.trials):
-            return "the baseline has changed since the first query"
+            return f"{NO_BASELINE}has changed since the first query"
         return other
 
     def _valid(self, cell: Cell, at: Mapping[str, str]) -> Measured:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.analyses import controls, diversity, scores, success, validity
+from medstress.analyses import controls, diversity, scores, scorings, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
@@ -82,7 +82,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
         diversity=diversity.part(run, cell),
-        scores=scores.scores(run, cell),
+        scores=scorings.scores(run, cell),
         queries=run.ledger(cell),
     )
 

@@ -68,9 +68,6 @@ class Stored(Protocol):
     doubt: str | None
     root: str | None
 
-    def read(self, question: Callable[[RunReader], R]) -> R:
-        """Return what is read from the run's file, opened again for it."""
-
     @property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries."""
@@ -78,6 +75,9 @@ class Stored(Protocol):
     @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
+
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened for it."""
 
     @property
     def substitutions(self) -> Substitutions:

@@ -29,7 +29,6 @@ from medstress.analyses.shown import (
     where,
 )
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, SentencePair
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.stats.estimate import Estimate, unknown
@@ -123,6 +122,11 @@ class Scoring(ABC):
     def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Sample:
         """Return the sample of some responses; `clusters` gives the order of clusters."""
 
+    def columns(self, *, has_copy: bool) -> tuple[str, ...]:
+        """Return the names of its scores in a row; without a perturbed copy the clean ones."""
+        endings = ("", "_after", "_drop", "_net_drop") if has_copy else ("",)
+        return tuple(f"{name}{ending}" for name in self.words for ending in endings)
+
     def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
         """Return the scoring of each type of entity; empty where there are no types."""
         return {}
@@ -212,32 +216,12 @@ class Responses(NamedTuple):
     """Items and seeds without a clean answer, in this arm or another."""
 
 
-def scoring_of(item: Any) -> Scoring | None:
-    """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    if isinstance(item, EntityUnit):
-        from medstress.analyses.entities import ENTITIES
-
-        return ENTITIES
-    if isinstance(item, SentencePair):
-        from medstress.analyses.correlations import CORRELATIONS
-
-        return CORRELATIONS
-    if type(item).__name__ == "LabelledPair":
-        from medstress.analyses.labels import LABELS
-
-        return LABELS
-    return None
-
-
-def scores(run: Run, cell: Cell) -> Scores | None:
-    """Score the clean data and the perturbed copy; None for items that have no scores.
+def score(run: Run, cell: Cell, scoring: Scoring) -> Scores:
+    """Score the clean data and the perturbed copy.
 
     Clean scores are of the items that have an answer about their copy too, so that the two can be
     compared; of all items where there is no copy.
     """
-    scoring = scoring_of(cell.trials[0].item)
-    if scoring is None:
-        return None
     ours = responses(run, cell)
     both = [key for key in ours.clean if key in ours.after]
     before = [ours.clean[key] for key in both or ours.clean]

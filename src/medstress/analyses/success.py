@@ -25,6 +25,8 @@ from medstress.stats.resampling import mean_over
 
 EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
+MOST_OF_A_REASON = 200
+"""Characters of an error that a warning gives."""
 UNSEEN = 0.1
 """Share of the eligible trials without an edit above which nothing is judged by an attack."""
 
@@ -269,6 +271,15 @@ def with_worst_line(estimate: Estimate) -> Entry:
     return Entry(value=estimate, lines=(f"at worst [{low}, {high}]",))
 
 
+def _why_failed(cell: Cell) -> str:
+    """Return the commonest reason of failure as a sentence; empty where none is stored."""
+    notes = Counter(t.note for t in cell.trials if t.verdict is Verdict.FAILED and t.note)
+    if not notes:
+        return ""
+    ((note, n),) = notes.most_common(1)
+    return f" {n:,} times: {' '.join(note.split())[:MOST_OF_A_REASON]}"
+
+
 def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
     at, victim, attack = where(cell.place, cell.attack.label), cell.place.victim, cell.attack.label
@@ -284,7 +295,7 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
             rule="failed",
             where=at,
             sentence=f"{attack}: {failed:,} of {n.n_trials:,} trials failed; run again with "
-            "--retry-failed.",
+            f"--retry-failed.{_why_failed(cell)}",
         )
     if n.n_unreadable_under_attack:
         yield Remark(

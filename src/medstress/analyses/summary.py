@@ -10,7 +10,6 @@ from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.faithfulness import FAITHFULNESS
-from medstress.analyses.names import listed
 from medstress.analyses.passages import READING
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.probes import PROBES
@@ -29,6 +28,7 @@ from medstress.analyses.transfer import TRANSFER
 from medstress.analyses.tuning import TUNING
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
+from medstress.core.words import listed
 
 FORMAT = 3
 ANALYSES: Sequence[Analysis[Shown]] = (

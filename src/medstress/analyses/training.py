@@ -27,8 +27,8 @@ from medstress.analyses.scores import (
     Responses,
     Scoring,
     responses,
-    scoring_of,
 )
+from medstress.analyses.scorings import scoring_of
 from medstress.analyses.shown import (
     Chart,
     Field,
@@ -179,7 +179,7 @@ class Training(Shown):
                     self.rows,
                     [*_LABELS, *_BESIDE],
                     n_labels=4,
-                    notes=[meant, drawn, *folds, *self.on_names()],
+                    notes=[meant, drawn, *folds, *on_names(self.adversarial)],
                 )
             )
         if self.scores:
@@ -243,25 +243,11 @@ class Training(Shown):
         """What was said before training, and where names come from."""
         return [
             *(Remark(rule="training", sentence=f"{_sentence(one)}.") for one in self.cautions),
-            *(Remark(rule="names_met", sentence=one, level="note") for one in self.on_names()),
+            *(
+                Remark(rule="names_met", sentence=one, level="note")
+                for one in on_names(self.adversarial)
+            ),
         ]
-
-    def on_names(self) -> Iterator[str]:
-        """Yield sentences on the names that models trained on synonyms may know."""
-        for kind in self.adversarial:
-            for attack, share in kind.names_met.items():
-                if share is not None:
-                    text = f"{share:.2f}".replace("0.", ".", 1)
-                    yield (
-                        f"{_sentence(kind.name)}: {text} of the mentions that {attack} replaces "
-                        "get a name that it is trained on."
-                    )
-            if kind.n_left_out is not None:
-                steps = "; so it makes fewer steps" if kind.n_left_out else ""
-                yield (
-                    f"{_sentence(kind.name)}: {kind.n_left_out:,} of {kind.n_offered or 0:,} items "
-                    f"are left out, as they have such a name{steps}."
-                )
 
 
 class TrainingOfRun:
@@ -321,6 +307,32 @@ class TrainingOfRun:
 
 
 TRAINING = TrainingOfRun()
+
+
+def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
+    """Yield sentences on the names that models trained on synonyms may know.
+
+    >>> kind = Kind(name="x", attacks=[], names_met={"synonym": 0.86}, n_left_out=3, n_offered=90)
+    >>> for line in on_names([kind]):
+    ...     print(line)
+    X: .86 of the mentions that synonym replaces get a name that it is trained on.
+    X: 3 of 90 items are left out, as they have such a name; so it makes fewer steps.
+    """
+    for kind in kinds:
+        name = _sentence(kind.name)
+        for attack, share in kind.names_met.items():
+            if share is not None:
+                text = f"{share:.2f}".replace("0.", ".", 1)
+                yield (
+                    f"{name}: {text} of the mentions that {attack} replaces get a name that it is "
+                    "trained on."
+                )
+        if kind.n_left_out is not None:
+            steps = "; so it makes fewer steps" if kind.n_left_out else ""
+            yield (
+                f"{name}: {kind.n_left_out:,} of {kind.n_offered or 0:,} items are left out, as "
+                f"they have such a name{steps}."
+            )
 
 
 def _comparisons(

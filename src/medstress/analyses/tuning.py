@@ -132,6 +132,22 @@ class Choice:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a tuning split hands to the report, which keeps it in its manifest (`as_json`)."""
+
+    grids: Sequence[Grid]
+    choices: Sequence[Choice]
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Chosen:
+        """Return it from JSON."""
+        return cls(
+            grids=[_grid_from(row) for row in stored["grids"]],
+            choices=[_choice_from(row) for row in stored["choices"]],
+        )
+
+
 def regime_of(n: float) -> str | None:
     """Return the regime of an exponent; 0 belongs to neither.
 
@@ -427,9 +443,11 @@ class TuningOfRun:
             return None
         settings = notes["settings"]
         if notes["part"] == REPORT:
-            grids = [_grid_from(row) for row in notes["grids"]]
-            stored = [_choice_from(row) for row in notes["choices"]]
-            choices = [one for choice in stored for one in _reported(choice, settings, run.attacks)]
+            stored = Chosen.read(notes)
+            grids = stored.grids
+            choices = [
+                one for choice in stored.choices for one in _reported(choice, settings, run.attacks)
+            ]
         else:
             grids = grids_of(run.attacks, settings.get("metric", ASR))
             choices = choices_of(grids) if run.is_complete else []

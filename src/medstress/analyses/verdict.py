@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from medstress.analyses import names
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.facts import VERBS, Facts, above, facts_of
-from medstress.analyses.names import listed
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Shown
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
+from medstress.core.words import listed
 
 Level: TypeAlias = Literal["yes", "no", "too few"]
 SHOWN = 2

@@ -24,9 +24,8 @@ class Compared(Comparison):
 
     def _repr_html_(self) -> str:
         from medstress.api.notebook import block, paragraph, shown_table
-        from medstress.report.old_tables import as_old
 
-        tables = (shown_table(as_old(table)) for table in self.tables())
+        tables = map(shown_table, self.tables())
         return block(*map(paragraph, self.lines()), *tables)
 
 

@@ -137,19 +137,22 @@ def attack_one(
 
 
 def _run_one(trial: Trial) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from medstress.results.rows import trial_row
-    from medstress.results.stored_prompts import Prompts
+    from medstress.analyses.exported import trial_row
+    from medstress.store.prompts import Prompts, shown_of
+    from medstress.store.trials import arm_of, trial_of
 
     ledger, victim, item = MemoryLedger(), trial.victim, cast(Question, trial.item)
     Scheduler(ledger).run([trial], 1)
     (stored,) = ledger.trials()
-    spec = {"task": victim.task.spec(), "prompt": victim.prompt}
-    prompts = Prompts({"victims": {victim.label: spec}})
     (cluster,) = clusters_of([item]).values()
-    row = trial_row("attack_one", stored, item, prompts, cluster, ledger.requests)
-    return {**asdict(row), "verdict": row.verdict.value}
+    arm = arm_of(stored, {"whole_copy": trial.attack.traits.is_static})
+    done = trial_of(stored, stored.trial, arm, item, cluster)
+    shown = None
+    if done.pick is not None:
+        spec = {"task": victim.task.spec(), "prompt": victim.prompt}
+        prompts = Prompts({"victims": {victim.label: spec}})
+        shown = shown_of(done, stored.result.get("listings"), prompts, ledger.requests)
+    return dict(trial_row(done, shown))
 
 
 def _victim(victim: Any, base: Path) -> Victim:

@@ -11,8 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from medstress.core.words import plural
 from medstress.engine.progress import Progress
-from medstress.results.formats import clean, plural
+from medstress.report.formats import clean
 from medstress.running.prepare import Watcher
 
 _REFRESH_SECONDS = 0.5

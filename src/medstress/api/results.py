@@ -1,40 +1,25 @@
-"""Read a run folder: its numbers, rows, cases, pictures and report."""
+"""Read a run folder: its verdict, numbers, rows, cases and report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from medstress.analyses.run import Run as Read
 from medstress.api.checked import checked
 from medstress.api.frames import Library, as_frame, check_library, result_frame
 from medstress.core.errors import MedstressError, UsageError
 from medstress.files.writing import write_text
-from medstress.results.load import StoredRun, open_run
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-    from medstress.api.cases import Case, Cases
-    from medstress.api.pictures import Chart
-    from medstress.core.rows import TrialRow
-    from medstress.figures.outputs import Made, Skipped
-    from medstress.report.section import Source
-
-T = TypeVar("T")
-
-
-def report_of(run: StoredRun) -> str:
-    """Return a run as one self-contained HTML page."""
-    from medstress.report.cases.building import cases_of
-    from medstress.report.page import render_report
-    from medstress.results.rows import trial_rows
-    from medstress.summary.summary import summarise_run
-
-    return render_report(summarise_run(run), trial_rows(run), run.manifest, cases=cases_of(run))
+    from medstress.analyses.verdict import Verdict
+    from medstress.api.cases import Case
+    from medstress.page.figures import Made, Skipped
 
 
 class Page(str):
@@ -52,8 +37,8 @@ class Figures(list["Made | Skipped"]):
 
     def __repr__(self) -> str:
         """Name what was made, and what was not."""
-        from medstress.figures.outputs import Made
-        from medstress.results.formats import plural
+        from medstress.core.words import plural
+        from medstress.page.figures import Made
 
         made = [each.name for each in self if isinstance(each, Made)]
         skipped = [each.name for each in self if not isinstance(each, Made)]
@@ -90,19 +75,22 @@ class Run:
             raise UsageError(f"run: expected the path of a run folder, got {folder!r}")
         self.folder = Path(folder)
 
-    def opened(self) -> AbstractContextManager[StoredRun]:
-        """Open the run once, for several results from the same state."""
-        return open_run(self.folder)
+    def read(self) -> Read:
+        """Read the folder, for several results from the same state."""
+        return Read.open(self.folder)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the run shows: `lines`, `trust`, `models`; `print` shows the lines."""
+        from medstress.analyses.verdict import VERDICT
+
+        verdict = self.read().of(VERDICT)
+        assert verdict is not None
+        return verdict
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest, which describes the run."""
-        return self._read(lambda run: run.manifest)
-
-    def rows(self) -> list[TrialRow]:
-        """Return all finished trials."""
-        from medstress.results.rows import trial_rows
-
-        return self._read(lambda run: list(trial_rows(run)))
+        return dict(self.read().manifest)
 
     @overload
     def trials(self, library: Literal["polars"] = ...) -> polars.DataFrame: ...
@@ -147,40 +135,10 @@ class Run:
         """Return one of the tables that `medstress export` writes as a data frame.
 
         Args:
-            name: `trials`, `items`, `exchanges`, `reviews`, `explanations` or `attacked`.
+            name: `trials`, `exchanges`, `items`, `reviews` or `attacked`.
             library: `polars` or `pandas`.
         """
         return self._frame(name, library)
-
-    @checked
-    def cases(
-        self,
-        verdict: str | None = None,
-        *,
-        attack: str | None = None,
-        victim: str | None = None,
-        dataset: str | None = None,
-        group: str | None = None,
-        controls: bool = False,
-    ) -> Cases:
-        """Return the cases of the run, misled ones first; each is built when it is asked for.
-
-        Args:
-            verdict: only those that ended like this: `flipped`, `held` and so on (docs: cases).
-            attack: only those of this attack, by key or name; as are `victim`, `dataset`, `group`.
-            victim: only those of this model.
-            dataset: only those of this data set.
-            group: only those of this entity group.
-            controls: whether cases of control arms are among them; an `attack` such as
-                `near / no_op` asks for those of one arm.
-
-        Raises:
-            UsageError: the run has no such attack, model, data set or group.
-        """
-        from medstress.api.cases import chosen_cases
-
-        wanted = {"attack": attack, "victim": victim, "dataset": dataset, "group": group}
-        return self._read(lambda run: chosen_cases(run, self.folder, verdict, controls, **wanted))
 
     @checked
     def case(self, case_id: str) -> Case:
@@ -194,44 +152,13 @@ class Run:
         """
         from medstress.api.cases import one_case
 
-        return self._read(lambda run: one_case(run, case_id))
-
-    @checked
-    def plot(self, section: str | None = None) -> Chart:
-        """Return a picture of the report as an Altair chart, shown without a network.
-
-        Args:
-            section: id or title of a section of the report, such as `results` or `budget`; None
-                for the picture of the first screen. `plots()` lists them.
-
-        Raises:
-            UsageError: there is no such section, or nothing to draw in it.
-        """
-        from medstress.api.pictures import chart_of
-        from medstress.report.contents import SECTIONS
-
-        return self._read(lambda run: chart_of(source_of(run), SECTIONS, section))
-
-    def plots(self) -> list[str]:
-        """Return the sections of which `plot` draws a picture."""
-        from medstress.api.pictures import plotted
-        from medstress.report.contents import SECTIONS
-
-        return self._read(lambda run: plotted(source_of(run), SECTIONS))
+        return one_case(self.read(), case_id)
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers of the run (docs: schema)."""
-        from medstress.analyses.run import Run as Read
+        """Return the numbers of the run, as `medstress summary --json` prints them."""
         from medstress.analyses.summary import summary
 
-        return summary(Read.open(self.folder))
-
-    def tuning(self) -> dict[str, Any] | None:
-        """Return how n was chosen (docs: tuning); None if the run tuned nothing."""
-        from medstress.results.rows import trial_rows
-        from medstress.tuning.numbers import describe_tuning
-
-        return self._read(lambda run: describe_tuning(run, trial_rows(run)))
+        return summary(self.read())
 
     @checked
     def report(self, to: str | Path | None = None) -> str:
@@ -243,7 +170,9 @@ class Run:
         Raises:
             UsageError: the file cannot be written.
         """
-        page = self._read(report_of)
+        from medstress.page.page import report
+
+        page = report([self.folder])
         if to is not None:
             try:
                 write_text(Path(to), page)
@@ -271,31 +200,26 @@ class Run:
         Raises:
             UsageError: an unknown format or paper, or the folder cannot be written.
         """
-        from medstress.papers.write import write_figures
+        from medstress.page.figures import write_figures
 
-        return Figures(self._read(lambda run: write_figures(run, Path(out), formats, paper)))
+        return Figures(write_figures(self.read(), Path(out), formats, paper))
 
     @checked
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet and return the number of rows."""
-        from medstress.results.export import export
+        from medstress.analyses.exported import export
 
-        return self._read(lambda run: export(run, table, Path(to)))
+        return export(self.folder, table, Path(to))
 
     def __repr__(self) -> str:
         """Name the folder."""
         return f"Run({str(self.folder)!r})"
 
     def __str__(self) -> str:
-        """Return the verdict in words, whether criteria are met, and how the run ended."""
+        """Return the verdict in words, and where the run lies."""
         from medstress.api.told import told
-        from medstress.summary.verdict import sentences_of
 
-        def lines(run: StoredRun) -> list[str]:
-            source = source_of(run)
-            return [*sentences_of(source.keyed), *told(source)]
-
-        return "\n".join((*self._read(lines), f"run: {self.folder}"))
+        return "\n".join((*told(self.read()), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""
@@ -308,29 +232,12 @@ class Run:
         from medstress.api.notebook import refused, run_html
 
         try:
-            return self._read(lambda run: run_html(source_of(run), str(self.folder)))
+            return run_html(self.read())
         except MedstressError as error:
             return refused(error)
 
     def _frame(self, name: str, library: Library) -> Any:
-        from medstress.results.export import table_frame
+        from medstress.analyses.exported import table_frame
 
         check_library(library)
-        return as_frame(self._read(lambda run: table_frame(run, name)), library)
-
-    def _read(self, what: Callable[[StoredRun], T]) -> T:
-        with self.opened() as run:
-            return what(run)
-
-
-def source_of(run: StoredRun) -> Source:
-    """Return what the report of an open run is made from; cached with it."""
-    return run.once(_source_of)
-
-
-def _source_of(run: StoredRun) -> Source:
-    from medstress.report.section import Source
-    from medstress.results.rows import trial_rows
-    from medstress.summary.summary import summarise_run
-
-    return Source(summarise_run(run), trial_rows(run), run.manifest)
+        return as_frame(table_frame(self.folder, name), library)

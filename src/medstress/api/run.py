@@ -17,9 +17,9 @@ from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
+from medstress.running.kept_summary import keep_summary
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
-from medstress.summary.kept import keep_summary
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 

@@ -252,8 +252,8 @@ def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
     """Return the attack that stored parameters describe; None if it is not installed any more."""
     try:
         kind = attack_class(spec["name"])
-        known = {each.name for each in fields(kind) if each.init}
-        made = kind(**{key: value for key, value in spec.items() if key in known})
+        names = {field.name for field in fields(kind) if field.init}
+        made = kind(**{key: value for key, value in spec.items() if key in names})
     except Exception:  # noqa: BLE001 - plug-ins may raise anything
         return None
     return made if isinstance(made, Attack) else None

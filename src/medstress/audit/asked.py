@@ -13,9 +13,9 @@ from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.prompts import PromptSet
-from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
 from medstress.store.consumed import ConsumedCall
+from medstress.store.prompts import Prompts
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.task import AnyTask

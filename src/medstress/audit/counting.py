@@ -12,9 +12,8 @@ from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.core.hashing import content_hash
 from medstress.core.text import WHOLE
 from medstress.entities.no_names import LABEL as NO_NAMES
-from medstress.results.load import StoredRun, kind_of_run
-from medstress.results.victims import entries_of
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun, kind_of_run
 from medstress.store.reader import StoredTrial
 
 _BASELINE = ("n_already_wrong", "n_unreadable_at_baseline")
@@ -158,7 +157,9 @@ def identity_breaks(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _ids(manifest: Mapping[str, Any], trial: StoredTrial, item: Any, unit: str) -> Iterator[str]:
-    for victim in {trial.victim: None, **entries_of(manifest, trial.victim)}:
+    entries = manifest["victims"].items()
+    folds = [label for label, entry in entries if entry.get("part_of") == trial.victim]
+    for victim in (trial.victim, *folds):
         yield content_hash(
             [
                 trial.dataset,

@@ -8,14 +8,14 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
-from medstress.results.load import StoredRun
 from medstress.running.baselines import describe_baseline
 from medstress.running.criteria import KEY
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun
 from medstress.store.run_store import SUMMARY
-from medstress.summary.criteria import NO_BASELINE
 from medstress.version import __version__
 
 _RELATIVE = 1e-9
@@ -57,6 +57,8 @@ def kept_break(run: StoredRun, summary: Mapping[str, Any], found: Verification) 
         for n, (baseline, why) in elsewhere.items()
     ]
     inside = tuple(f"requirements[{n}]." for n in elsewhere)
+    if elsewhere:
+        now, kept = _without_criteria(now), _without_criteria(kept)
     for place, expected, given in _differences(now, kept, is_ours):
         if place.startswith(inside):
             continue
@@ -93,9 +95,19 @@ def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple
             yield n, (name, absent[name])
             continue
         # It was not there as the run ended, and is there again.
-        is_missed = other.get("met") is False and other != one
-        if name is not None and is_missed and str(other.get("reason")).startswith(NO_BASELINE):
+        is_open = other.get("met") is None and other != one
+        if name is not None and is_open and str(other.get("reason")).startswith(NO_BASELINE):
             yield n, (name, "which was not there as the run ended")
+
+
+def _without_criteria(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary without what its warnings say of criteria."""
+    warnings = [
+        one
+        for one in _list(summary.get("warnings"))
+        if not str(one.get("rule")).startswith("criterion_")
+    ]
+    return {**summary, "warnings": warnings}
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

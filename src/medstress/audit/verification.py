@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from medstress.results.formats import plural
+from medstress.core.words import plural
 from medstress.store.chain import Break
 
 

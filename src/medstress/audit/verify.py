@@ -25,17 +25,18 @@ from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
-from medstress.results.load import StoredRun, open_run
-from medstress.results.queries import Probes
-from medstress.results.root import describe_root
 from medstress.store.chain import Break
+from medstress.store.load import StoredRun, open_run
 from medstress.store.missing import no_run
+from medstress.store.probes import Probes
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import reviews_digests, with_reviews
 from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
+
+IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
 
 
 def verify_folder(
@@ -69,20 +70,22 @@ def verify_folder(
 
 def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | None) -> None:
     """Say which roots there are, and whether the one that was asked for is among them."""
-    told = describe_root(run)
-    found.root, found.root_note = told["root"], told["root_note"]
+    kept, digests = run.root(), [None, *reviews_digests(run.folder)]
+    if not run.doubt:
+        found.root = None if kept is None else with_reviews(kept, digests[-1])
+        found.root_note = IN_PROGRESS if kept is None else None
     if whole.n_open:
         found.notes.append(
             f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"
         )
-    digests, now = [None, *reviews_digests(run.folder)], dict(whole.last)
-    for kept in whole.roots:
+    now = dict(whole.last)
+    for earlier in whole.roots:
         for n, reviews in enumerate(digests):
-            known = with_reviews(kept.root, reviews)
+            known = with_reviews(earlier.root, reviews)
             found.roots.append(known)
             if known == root and found.asked_root is None:
                 found.asked_root = known
-                found.added = {name: now[name] - kept.last[name] for name in now}
+                found.added = {name: now[name] - earlier.last[name] for name in now}
                 found.added["reviews"] = len(digests) - 1 - n
     if root is not None and found.asked_root is None:
         had = f"only {', '.join(dict.fromkeys(found.roots))}" if found.roots else "no root at all"

@@ -11,18 +11,17 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from medstress.analyses.shown import Table, column, table
 from medstress.cli.display import display
 from medstress.cli.first_flags import columns_of, groups_of
-from medstress.cli.fitting import Kind, Line, Shape
 from medstress.cli.flags import check_limit
 from medstress.cli.look import Look, cut, wrapped
-from medstress.cli.screen import Screen, screen, titled
+from medstress.cli.screen import Kind, Line, Screen, screen, titled
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError
+from medstress.core.words import listed, plural, shorten
 from medstress.experiment.first.choices import Choices
-from medstress.metrics.old_stats.estimates import Estimate
-from medstress.results.formats import listed, plural, shorten
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.report.terminal import print_table
 from medstress.running.check_data import (
     ATTACKER,
     SKIP,
@@ -33,6 +32,7 @@ from medstress.running.check_data import (
     check_data,
     skips_rows,
 )
+from medstress.stats.estimate import Estimate
 
 FORMAT = 1
 """Of `--json`."""
@@ -144,7 +144,7 @@ def _show(found: DataCheck, out: Screen, *, is_skipping: bool) -> None:
             also += f" and {n_more:,} more" if n_more > 0 else ""
             out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
     out.print_lines([Line(text="", kind=Kind.SAID)])
-    out.show(_table(found.attackable), Shape(bar=_SHARE))
+    print_table(out.console, _table(found.attackable))
     out.print_lines(_why_not(found.attackable, out.look))
     out.print_lines([Line(text="", kind=Kind.SAID)])
     for line in _remarks(found):
@@ -179,16 +179,12 @@ def _items(first: Iterable[ShownItem], look: Look) -> Iterator[Line]:
 
 
 def _table(attackable: Sequence[Attackable]) -> Table:
-    return Table(
-        name="attackable",
-        caption="attackable",
-        columns=(
-            Column(heading="attack"),
-            Column(heading="group"),
-            Column(heading=_SHARE, format=Format.SHARE),
-        ),
-        rows=tuple(as_row(each.attack, each.group, _share(each)) for each in attackable),
-    )
+    fields = [
+        column("Attack", "attack"),
+        column("Group", "group"),
+        column("Can be attacked", _share, "share"),
+    ]
+    return table("attackable", "What can be attacked", attackable, fields, n_labels=2)
 
 
 def _share(of: Attackable) -> Estimate:

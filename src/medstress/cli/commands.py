@@ -13,7 +13,6 @@ from medstress import recipes
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
 from medstress.api.run import Run, run
-from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
@@ -23,7 +22,7 @@ from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.showing import show, write_page, write_report, write_verdicts
+from medstress.cli.showing import show, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.spreading import (
     check_reached,
@@ -41,15 +40,13 @@ from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
-from medstress.figures.outputs import Made, Skipped
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
-from medstress.papers.write import INDEX
+from medstress.running.dry_run_remarks import dry_run_remarks
+from medstress.running.kept_summary import renew_summary
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
-from medstress.summary.kept import renew_summary
-from medstress.summary.remarks import dry_run_remarks
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -58,8 +55,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
-    with finished.opened() as stored:
-        page = write_report(stored, None)
+    page = write_report([finished.folder], None)
     code = show(Read.open(finished.folder))
     print(f"All tables and columns: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
@@ -195,19 +191,17 @@ def summary_cli(args: argparse.Namespace) -> int:
         if not args.wide:
             print(f"All tables and columns: medstress summary {args.folder} --wide")
     write_verdicts(read, args)
-    with suppress(StoreError), Run(args.folder).opened() as stored:  # it may be read-only
-        renew_summary(stored)
+    with suppress(StoreError):  # it may be read-only
+        renew_summary(read)
     return code
 
 
 def report_cli(args: argparse.Namespace) -> int:
     """Run `medstress report`."""
-    if len(args.folders) > 1:
-        page = write_page(side_by_side(args.folders), Path(args.out or "report.html"))
-        print(f"report: {page} ({len(args.folders)} runs side by side)")
-        return 0
-    with Run(args.folders[0]).opened() as stored:
-        print(f"report: {write_report(stored, args.out)}")
+    folders = [Path(folder) for folder in args.folders]
+    page = write_report(folders, args.out)
+    n = f" ({len(folders)} runs side by side)" if len(folders) > 1 else ""
+    print(f"report: {page}{n}")
     return 0
 
 
@@ -220,6 +214,8 @@ def export_cli(args: argparse.Namespace) -> int:
 
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
+    from medstress.page.figures import INDEX, Made, Skipped
+
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
     if not args.out.strip():
         raise UsageError("--out: expected a folder, got an empty text")

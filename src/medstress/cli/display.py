@@ -7,10 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from io import StringIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,18 +18,12 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table as Grid
 from rich.text import Text
 
 from medstress.api.progress import counts_line
-from medstress.cli.fitting import in_parts, whole_width
-from medstress.cli.look import Look, is_ascii
-from medstress.cli.screen import screen
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.engine.progress import Progress as Counts
-from medstress.results import text
-from medstress.results.table import Table
 from medstress.running.prepare import Watcher
 
 _REFRESH_SECONDS = 0.25
@@ -106,29 +98,3 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
         bars.update(task, description="trials", completed=done, total=counts.n_planned, counts=line)
 
     return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)
-
-
-def print_table(table: Table) -> None:
-    """Print a table with all its columns.
-
-    On a terminal that is too narrow it stands in parts below each other; elsewhere lines are never
-    wrapped.
-    """
-    out = screen()
-    if out.console.is_terminal and whole_width(table, out.look) > out.console.width:
-        out.print_lines(in_parts(table, out.look))
-        return
-    stream = plain_stream(sys.stdout)
-    look = Look(is_ascii=is_ascii(stream))
-    console = Console(file=stream, soft_wrap=True)
-    is_plain = look.is_ascii or not console.is_terminal
-    if is_plain:
-        console = Console(file=StringIO(), width=10_000)
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for heading in text.headings(table):
-        grid.add_column(escape(look.shown(heading)), overflow="fold")
-    for cells in text.rows(table):
-        grid.add_row(*[escape(look.shown(cell)) for cell in cells])
-    console.print(grid)
-    if is_plain:
-        print(console.file.getvalue(), end="")  # type: ignore[attr-defined]

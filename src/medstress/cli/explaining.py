@@ -6,9 +6,13 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medstress.cli.flags import Parser, settings_flag
 from medstress.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from medstress.analyses.explanations import Explanations
 
 PAGE = ".html"
 
@@ -78,7 +82,7 @@ def explain_cli(args: argparse.Namespace) -> int:
     from medstress.explain.explanation import Settings
     from medstress.explain.plan import Selection
     from medstress.explain.run import run_explanations
-    from medstress.summary.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
 
     given = {"evaluations": args.max_calls, "mask": args.mask}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
@@ -128,42 +132,51 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
-    from medstress.cli.screen import screen, titled
-    from medstress.files.writing import write_text
-    from medstress.report.explained import brief_table, sentences
-    from medstress.report.explanations import explanation_page
-    from medstress.results.export import export
-    from medstress.results.load import open_run
-    from medstress.summary.explanations import about_explanations
-    from medstress.summary.summary import summarise_run
+    from medstress.analyses.as_json import as_json
+    from medstress.analyses.explanations import EXPLANATIONS
+    from medstress.analyses.run import Run
+    from medstress.cli.screen import screen
+    from medstress.report.terminal import print_table
 
-    with open_run(Path(args.folder)) as run:
-        summary = summarise_run(run)
-        if args.out is not None and Path(args.out).suffix == PAGE:
-            try:
-                write_text(Path(args.out), explanation_page(summary))
-            except OSError as error:
-                raise UsageError(
-                    f"cannot write {args.out}: {error.strerror}; give another --out"
-                ) from None
-        elif args.out is not None:
-            export(run, "explanations", Path(args.out))
-    found = summary.get("explanations")
+    run = Run.open(Path(args.folder))
+    explanations = run.of(EXPLANATIONS)
+    if args.out is not None:
+        _write(run.name, explanations, Path(args.out))
     if args.json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(explanations and as_json(explanations), ensure_ascii=False))
         return
     out = screen()
-    for line in sentences(summary):
-        out.say(line)
-    if (table := brief_table(summary)) is not None:
-        out.print_lines(titled(table.caption))
-        out.show(table)
+    remarks = explanations.remarks() if explanations else ()
+    for remark in remarks:
+        if remark.level == "note":
+            out.say(remark.sentence)
+    for table in (explanations.tables() if explanations else ())[:1]:
+        print()
+        print_table(out.console, table)
         print()
         out.say(
             "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
             "numbers: medstress summary DIR --json"
         )
-    for line in [*about_explanations(found), *([stopped] if stopped else [])]:
-        out.say(line)
+    for remark in remarks:
+        if remark.level == "warning":
+            out.say(remark.sentence)
+    if stopped:
+        out.say(stopped)
     if args.out is not None:
         print(f"written: {args.out}")
+
+
+def _write(name: str, explanations: Explanations | None, to: Path) -> None:
+    from medstress.analyses.shown import Shown
+    from medstress.explain.written import COLUMNS, explanation_page, token_rows
+    from medstress.files.frames import write_rows
+    from medstress.files.writing import write_text
+
+    if to.suffix != PAGE:
+        write_rows(token_rows(explanations), to, COLUMNS)
+        return
+    try:
+        write_text(to, explanation_page(explanations or Shown(), name))
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --out") from None

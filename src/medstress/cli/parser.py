@@ -230,7 +230,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
         "--table",
-        choices=("items", "trials", "exchanges", "reviews", "explanations", "attacked"),
+        choices=("trials", "exchanges", "items", "reviews", "attacked"),
         required=True,
         help="which rows",
     )

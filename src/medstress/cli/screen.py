@@ -5,16 +5,38 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from rich.console import Console
 from rich.text import Text
 
-from medstress.cli.fitting import Kind, Line, Shape, fit
 from medstress.cli.look import WIDTH, Look, is_ascii, wrapped
 from medstress.cli.streams import one_line, plain_stream
-from medstress.results.table import Table
 
 _NARROWEST = 60
+
+
+class Kind(Enum):
+    """What a line is, for those who give it a style."""
+
+    SAID = "said"
+    """What holds for every row."""
+    HEAD = "head"
+    """Headings."""
+    ROW = "row"
+    """One row."""
+    NOTE = "note"
+    """Remarks on rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line, at most as wide as the screen."""
+
+    text: str
+    kind: Kind
+
+
 STYLES = {Kind.HEAD: "bold", Kind.NOTE: "yellow"}
 """Kind of line -> style on a terminal."""
 
@@ -36,10 +58,6 @@ class Screen:
             return
         for part in wrapped(line, self.look.width, "  " if line.startswith("! ") else ""):
             self._print(part, style)
-
-    def show(self, table: Table, shape: Shape | None = None) -> None:
-        """Print a table within the width."""
-        self.print_lines(fit(table, self.look, shape))
 
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print lines that are no wider than the screen."""

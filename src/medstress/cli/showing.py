@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.summary import exit_code
-from medstress.api.results import report_of
 from medstress.cli.going_on import command_again, raised, reached
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.files.writing import Access, write_text
 from medstress.report.summary_page import junit_page, markdown_page, print_summary
-from medstress.results.load import StoredRun
 from medstress.store.shards import shard_of
 
 _MOST_REASONS = 3
@@ -91,13 +89,12 @@ def write_file(flag: str, file: str, text: str) -> None:
         raise UsageError(f"{flag} {file}: cannot write it: {error.strerror}") from error
 
 
-def write_report(stored: StoredRun, out: str | None) -> Path:
-    """Write the report of a run, by default into its folder, and return its path."""
-    return write_page(report_of(stored), Path(out) if out else stored.folder / "report.html")
+def write_report(folders: Sequence[Path], out: str | None) -> Path:
+    """Write the report of a run, by default into its folder, or of several; return its path."""
+    from medstress.page.page import report
 
-
-def write_page(text: str, page: Path) -> Path:
-    """Write a page and return its path."""
+    page = Path(out) if out else (folders[0] if len(folders) == 1 else Path()) / "report.html"
+    text = report(folders)
     try:
         write_text(page, text)
     except OSError as error:

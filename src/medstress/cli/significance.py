@@ -6,9 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from medstress.api.run import Run
 from medstress.cli.display import display
-from medstress.cli.fitting import Shape
 from medstress.cli.screen import screen
 from medstress.cli.streams import one_line
 from medstress.core.errors import UsageError
@@ -16,10 +14,12 @@ from medstress.core.errors import UsageError
 
 def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
-    from medstress.report.significance import family_lines, success_table
+    from medstress.analyses.run import Run
+    from medstress.analyses.significance import SIGNIFICANCE
+    from medstress.report.terminal import print_table
+    from medstress.running.kept_summary import keep_summary
     from medstress.running.test import run_tests
     from medstress.significance.run import Selection
-    from medstress.summary.kept import keep_summary
 
     if args.experiment is None:
         raise UsageError(
@@ -49,14 +49,14 @@ def test_cli(args: argparse.Namespace) -> int:
             print(one_line(line))
         return 0
     keep_summary(Path(args.folder))
-    summary = Run(args.folder).summary()
-    table = success_table(summary)
-    if table.rows:
-        screen().show(table, Shape(remarks="Remark"))
-    for line in family_lines(summary):
-        print(one_line(line))
+    tests, out = Run.open(Path(args.folder)).of(SIGNIFICANCE), screen()
+    for table in tests.tables() if tests else ():
+        print_table(out.console, table)
+        print()
+    for remark in tests.remarks() if tests else ():
+        out.say(remark.sentence)
     if stopped is not None:
-        print(one_line(stopped))
+        out.say(stopped)
     return 0
 
 

@@ -131,7 +131,7 @@ def models_line(args: argparse.Namespace, n_models: int) -> list[str]:
 
 
 def _workers(args: argparse.Namespace) -> str:
-    from medstress.results.formats import plural
+    from medstress.core.words import plural
 
     if args.workers is None:
         return "as many workers as the cluster has room for"
@@ -164,7 +164,7 @@ def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Wat
     """
     from medstress.api.results import Run
     from medstress.fleet.run import run_on_workers
-    from medstress.summary.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
 
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
     spread = run_on_workers(experiment, args.out, _fleet(args), **given)
@@ -184,7 +184,7 @@ def spread_tune(args: argparse.Namespace, watcher: Watcher) -> Tuned | None:
     from medstress.api.results import Run
     from medstress.api.run import Tuned
     from medstress.fleet.tuning import tune_on_workers
-    from medstress.summary.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
 
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
     found, spread = tune_on_workers(args.experiment, args.out, _fleet(args), **given)
@@ -206,7 +206,7 @@ def spread_train(args: argparse.Namespace, watcher: Watcher) -> Trained | None:
     from medstress.api.results import Run
     from medstress.api.run import Trained
     from medstress.fleet.training import train_on_workers
-    from medstress.summary.kept import keep_summary
+    from medstress.running.kept_summary import keep_summary
 
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
     found, spread = train_on_workers(args.experiment, args.out, _fleet(args), **given)

@@ -11,7 +11,7 @@ def add_case(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `medstress case`."""
     case = commands.add_parser(
         "case",
-        help="one case: what changed, what was sent, what was answered",
+        help="one case: what changed, what was sent, what was answered; without ID a list",
         description="Show one trial with everything that the run folder keeps about it: the text "
         "with what was [-removed-] and {+added+}, what was sent to the model, its answers and "
         "scores, the edits that failed before, the attempts of an attacker model.",
@@ -20,6 +20,7 @@ def add_case(commands: argparse._SubParsersAction[Parser]) -> None:
     case.add_argument(
         "id",
         metavar="ID",
+        nargs="?",
         help="trial id, its beginning, the id that the report shows, or an item id with one attack",
     )
     case.add_argument("--json", action="store_true", help="as JSON")

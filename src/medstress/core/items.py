@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
@@ -298,7 +298,7 @@ class Question(WholeUnit):
             "stem": self.stem,
             "options": dict(zip(self.letters, self.options, strict=True)),
             "key": self.key,
-            "mentions": [mention.encode() for mention in self.mentions],
+            "mentions": [asdict(mention) for mention in self.mentions],
             "passage": self.passage,
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from medstress.analyses.families import Statistic
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -15,7 +16,6 @@ from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.spending import all_prices
-from medstress.metrics.significance.hardness import Statistic
 from medstress.significance.bounds import Bound, bound_of
 from medstress.significance.settings import settings_of
 from medstress.significance.writer import MAX_ROUNDS

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from medstress.analyses.run import Cell, Run
+from medstress.core.arms import Place
+from medstress.core.trials import Trial
 from medstress.experiment.plan.plan import Prepared
-from medstress.metrics.counts import clean_items, is_eligible
-from medstress.metrics.old_stats.power import (
-    LEAST_DISCORDANCE,
-    detectable,
-    needed,
-    needed_equivalent,
-)
-from medstress.results.formats import decimal
-from medstress.results.load import open_run
-from medstress.results.rows import trial_rows
+from medstress.stats.power import ASSUMED, detectable, needed, needed_equivalent
 from medstress.store.run_store import FILE
 
 ACCURACY = 0.5
 """Accuracy where nothing is known."""
-DISCORDANCE = LEAST_DISCORDANCE
-"""Share of items on which two arms are assumed to differ."""
 DIFFERENCE, MARGIN = 0.05, 0.02
 """The difference and the margin that lines speak of."""
 
@@ -55,24 +48,35 @@ def power_lines(prepared: Prepared, folder: Path | None = None) -> Iterator[str]
 
 def _line(place: tuple[str, str], n: int, known: _Known) -> str:
     n_eligible = round(n * known.value)
-    found = detectable(n_eligible, DISCORDANCE)
-    shown = "no difference is" if found is None else f"a difference of {decimal(found)} is"
-    of_all = detectable(n, DISCORDANCE)
-    whole = "none" if of_all is None else decimal(of_all)
+
+    def either(of: Callable[[float], str]) -> str:
+        """Say a number at every assumed share of items on which two arms differ."""
+        return " or ".join(map(of, ASSUMED))
+
+    shares = " or ".join(f"{share:.0%}".replace("%", " %") for share in ASSUMED)
     return (
-        f"power on {'/'.join(place)}: {n:,} planned items x accuracy {decimal(known.value)} "
-        f"({known.source}) = {n_eligible:,} eligible: {shown} found with 80 % power "
-        f"({whole} in accuracy after the attack, which counts all {n:,}); "
-        f"{decimal(DIFFERENCE, 2)} needs {_needs(needed(DIFFERENCE, DISCORDANCE), known)}; "
-        f"equivalence within {decimal(MARGIN, 2)} needs "
-        f"{_needs(needed_equivalent(MARGIN, DISCORDANCE), known)} "
-        f"(discordance {decimal(DISCORDANCE, 2)} assumed, each item once)"
+        f"power on {'/'.join(place)}: {n:,} planned items x accuracy {_number(known.value)} "
+        f"({known.source}) = {n_eligible:,} eligible: where two arms differ on {shares} of them "
+        f"(assumed, each item once), a difference of {either(lambda d: _least(n_eligible, d))} is "
+        f"found with 80 % power ({either(lambda d: _least(n, d))} in accuracy after the attack, "
+        f"which counts all {n:,}); {_number(DIFFERENCE, 2)} needs "
+        f"{either(lambda d: _needs(needed(DIFFERENCE, d), known))} eligible; equivalence within "
+        f"{_number(MARGIN, 2)} needs "
+        f"{either(lambda d: _needs(needed_equivalent(MARGIN, d), known))}"
     )
 
 
+def _least(n: int, discordance: float) -> str:
+    difference = detectable(n, discordance)
+    return "no size" if difference is None else _number(difference)
+
+
 def _needs(n: int, known: _Known) -> str:
-    planned = f" ({round(n / known.value):,} planned)" if known.value else ""
-    return f"{n:,} eligible{planned}"
+    return f"{n:,}" + (f" ({round(n / known.value):,} planned)" if known.value else "")
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}".removeprefix("0")
 
 
 def _planned(prepared: Prepared) -> dict[tuple[str, str], int]:
@@ -97,11 +101,11 @@ def _measured(folder: Path) -> dict[tuple[str, str], float]:
     """Return the accuracy of the run in a folder, by data set and group, over its victims."""
     if not (folder / FILE).is_file():
         return {}
-    with open_run(folder) as run:
-        rows = trial_rows(run)
-        places: dict[tuple[str, str], list[bool]] = {}
-        for dataset, group, victim in dict.fromkeys((r.dataset, r.group, r.victim) for r in rows):
-            own = (r for r in rows if (r.dataset, r.group, r.victim) == (dataset, group, victim))
-            right = [is_eligible(row) for row in clean_items(own)]
-            places.setdefault((dataset, group), []).extend(right)
-    return {place: sum(right) / len(right) for place, right in places.items() if right}
+    trials: dict[Place, list[Trial]] = defaultdict(list)
+    for trial in Run.open(folder).trials:
+        trials[trial.arm.place].append(trial)
+    right: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for place, own in trials.items():
+        cell = Cell.of(own).one_per_item()
+        right[place[:2]] += cell.eligible[cell.answered | cell.open_clean].tolist()
+    return {place: sum(marks) / len(marks) for place, marks in right.items() if marks}

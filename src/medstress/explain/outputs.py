@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.analyses.explanations import FOUND, SCORE
 from medstress.core.outcomes import Outcome, Prediction
 
-FOUND, WRONG, SCORE = "found", "wrong", "score"
+WRONG = "wrong"
 """Names of outputs that are no options: the entity is found; its tokens are labelled as at the
 success; the score of a pair."""
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.core.errors import UsageError
+from medstress.core.arms import Place
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
+from medstress.core.trials import Trial
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
-from medstress.metrics.counts import is_flipped, is_refused
-from medstress.report.cases.building import Cases
-from medstress.report.cases.finding import find_trial
-from medstress.results.names import Names
 from medstress.store.codec import decode_edits
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import ShuffledOptions, Wrapper
 
-ATTACK = "attack"
-"""The arm of trials that are no controls."""
 _ENDED = (Verdict.FLIPPED, Verdict.HELD, Verdict.MEASURED)
+_LISTED = 5
+"""Trials that a message lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +37,7 @@ class Selection:
     """Of the draws."""
 
 
-def choose(
-    rows: Sequence[TrialRow], selection: Selection, names: Names | None = None
-) -> list[TrialRow]:
+def choose(trials: Sequence[Trial], selection: Selection) -> list[Trial]:
     """Return the selected trials, in the order of the run.
 
     Successes are drawn by a hash of seed and trial, so a larger limit adds to a smaller one. For
@@ -51,20 +45,20 @@ def choose(
     as many.
 
     Args:
-        rows: all rows of the run.
+        trials: all trials of the run.
         selection: which of them.
-        names: what people call the parts of the run, for messages.
 
     Raises:
         UsageError: a trial is unknown, several fit, or one has nothing to explain, or there is no
             success.
     """
     if selection.trials:
-        cases = Cases(rows, names or Names())
-        named = {_named(cases, given).trial_id for given in selection.trials}
-        return [row for row in rows if row.trial_id in named]
+        named = {_named(trials, text).id for text in selection.trials}
+        return [trial for trial in trials if trial.id in named]
     successes = [
-        row for row in rows if row.arm == ATTACK and is_flipped(row) and not is_refused(row)
+        trial
+        for trial in trials
+        if trial.first is not None and not trial.arm.is_control and not trial.is_refused
     ]
     if not successes:
         raise UsageError(
@@ -73,39 +67,95 @@ def choose(
         )
     drawn = _drawn(successes, selection.seed)[: selection.limit]
     wanted = Counter(map(_arm, drawn))
-    for row in _drawn([row for row in rows if row.verdict is Verdict.HELD], selection.seed):
-        if row.n_asked > row.n_probes and wanted[_arm(row)] > 0:
-            wanted[_arm(row)] -= 1
-            drawn.append(row)
-    chosen = {row.trial_id for row in drawn}
-    return [row for row in rows if row.trial_id in chosen]
+    held = [trial for trial in trials if trial.verdict is Verdict.HELD and _shows_edit(trial)]
+    for trial in _drawn(held, selection.seed):
+        if wanted[_arm(trial)] > 0:
+            wanted[_arm(trial)] -= 1
+            drawn.append(trial)
+    chosen = {trial.id for trial in drawn}
+    return [trial for trial in trials if trial.id in chosen]
 
 
-def _named(cases: Cases, given: str) -> TrialRow:
-    row = find_trial(cases, given, "--trial")
-    if row.verdict not in _ENDED or row.n_asked <= row.n_probes:
+def _named(trials: Sequence[Trial], text: str) -> Trial:
+    trial = _trial_of(trials, text)
+    if trial.verdict not in _ENDED or not _shows_edit(trial):
         raise UsageError(
-            f"--trial {given}: it ended as {row.verdict.value!r}, so there is no edited prompt to "
+            f"--trial {text}: it ended as {trial.verdict.value!r}, so there is no edited prompt to "
             "explain; name a trial that was flipped or held"
         )
-    return row
+    return trial
 
 
-def _drawn(rows: Iterable[TrialRow], seed: int) -> list[TrialRow]:
-    return sorted(rows, key=lambda row: digest(["explain", seed, row.trial_id]))
+def _trial_of(trials: Sequence[Trial], text: str) -> Trial:
+    """Return the trial with this id, beginning of one, or item; an attack before its controls.
+
+    Raises:
+        UsageError: none or several fit.
+    """
+    fitting = [trial for trial in trials if trial.id == text]
+    fitting = fitting or [trial for trial in trials if text and trial.item.id == text]
+    if len(attacks := [trial for trial in fitting if not trial.arm.is_control]) == 1:
+        fitting = attacks
+    if not fitting and text:
+        fitting = [
+            trial
+            for trial in trials
+            if trial.id.startswith(text) or _bare(trial.id).startswith(text)
+        ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        some = ", ".join(_words(trial) for trial in fitting[:_LISTED])
+        raise UsageError(
+            f"--trial {text!r}: {len(fitting):,} trials of this run fit; give one of {some}"
+        )
+    known = [*(_bare(trial.id) for trial in trials), *(trial.item.id for trial in trials)]
+    raise UsageError(
+        f"--trial {text!r}: this run has no such trial or item"
+        f"{did_you_mean(text, known) if text else ''}; medstress case DIR lists them"
+    )
 
 
-def _arm(row: TrialRow) -> tuple[str, str, str, str]:
-    return (row.dataset, row.group, row.victim, row.attack)
+def _bare(trial_id: str) -> str:
+    """Return an id without the mark of its hash."""
+    return trial_id.rpartition(":")[2]
+
+
+def _words(trial: Trial) -> str:
+    arm = trial.arm
+    seed = "" if arm.seed is None else f", seed {arm.seed}"
+    return (
+        f"{_bare(trial.id)} ({arm.attack.label} on {arm.place.group} of {arm.place.victim}{seed}, "
+        f"{trial.verdict.value})"
+    )
+
+
+def _shows_edit(trial: Trial) -> bool:
+    """Return whether the victim was asked about an edit, and not only probed."""
+    return trial.queries.asked > trial.queries.probes
+
+
+def _drawn(trials: Iterable[Trial], seed: int) -> list[Trial]:
+    return sorted(trials, key=lambda trial: digest(["explain", seed, trial.id]))
+
+
+def _arm(trial: Trial) -> tuple[Place, str]:
+    return trial.arm.place, trial.arm.attack.label
 
 
 def explanations(
-    chosen: Iterable[TrialRow],
+    chosen: Iterable[Trial],
     edits: Mapping[str, str],
     prepared: Prepared,
     settings: Settings,
 ) -> list[Explanation]:
     """Return the work for these trials; the same in every process.
+
+    Args:
+        chosen: the trials.
+        edits: by trial, as JSON.
+        prepared: the experiment.
+        settings: how they are explained.
 
     Raises:
         UsageError: a victim or attack is not in the experiment, or has no one prompt.
@@ -113,46 +163,48 @@ def explanations(
     victims = {victim.label: victim for victim in prepared.victims}
     attacks = {part.label: part for part in prepared.attacks}
     items = {(part.label, item.id): item for part in prepared.datasets for item in part.questions}
-    found = []
-    for row in chosen:
-        for name, known in ((row.victim, victims), (row.attack, attacks)):
-            if name not in known:
+    work = []
+    for trial in chosen:
+        arm, (dataset, group, model) = trial.arm, trial.arm.place
+        label = arm.attack.label
+        for name, names in ((model, victims), (label, attacks)):
+            if name not in names:
                 raise UsageError(
-                    f"trial {row.trial_id} is of {name!r}, which the experiment does not name "
-                    f"(it names: {', '.join(known)}); give --experiment the file of this run"
+                    f"trial {trial.id} is of {name!r}, which the experiment does not name "
+                    f"(it names: {', '.join(names)}); give --experiment the file of this run"
                 )
-        part, item = attacks[row.attack], items.get((row.dataset, row.item_id))
+        part, item = attacks[label], items.get((dataset, trial.item.id))
         if item is None:
             raise UsageError(
-                f"trial {row.trial_id} is about item {row.item_id!r}, which the data of the "
+                f"trial {trial.id} is about item {trial.item.id!r}, which the data of the "
                 "experiment do not hold; give --experiment the file of this run"
             )
-        victim = victims[row.victim].on(row.dataset)
+        victim = victims[model].on(dataset)
         if part.traits.in_turns:
-            victim = victim_of(victim, part.attack, row.dataset, item, row.seed, row.repeat)
+            victim = victim_of(victim, part.attack, dataset, item, arm.seed, trial.repeat)
         _check_prompt(victim)
-        is_success = is_flipped(row)
-        found.append(
+        answers = [success.answer.answer for success in (trial.first, trial.pick) if success]
+        work.append(
             Explanation(
-                dataset=row.dataset,
-                group=row.group,
+                dataset=dataset,
+                group=group,
                 victim=victim,
-                attack_label=row.attack,
-                attack_spec=json.loads(row.attack_spec),
-                seed=row.seed,
-                item=item.of_unit(row.unit),
-                edits=decode_edits(edits[row.trial_id]),
-                wrong=row.first_success_answer or row.answer_after if is_success else None,
+                attack_label=label,
+                attack_spec=dict(arm.attack.params),
+                seed=arm.seed,
+                item=item.of_unit(trial.unit),
+                edits=decode_edits(edits[trial.id]),
+                wrong=next(filter(None, answers), None),
                 settings=settings,
                 spec={
-                    "trial": row.trial_id,
-                    "verdict": row.verdict.value,
-                    "edits": edits[row.trial_id],
+                    "trial": trial.id,
+                    "verdict": trial.verdict.value,
+                    "edits": edits[trial.id],
                     **settings.as_json(),
                 },
             )
         )
-    return found
+    return work
 
 
 def _check_prompt(victim: Victim) -> None:

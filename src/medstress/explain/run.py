@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from medstress.core.rows import TrialRow
+from medstress.analyses.explanations import PURPOSE
+from medstress.analyses.run import Run
+from medstress.core.trials import Trial
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import LIMITS
@@ -16,15 +18,9 @@ from medstress.experiment.plan.spending import limits_of
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
-from medstress.metrics.counts import is_flipped, success_edits
-from medstress.results.explanations import PURPOSE
-from medstress.results.formats import plural
-from medstress.results.load import open_run
-from medstress.results.names import names_of
-from medstress.results.queries import Probes
-from medstress.results.rows import trial_rows
 from medstress.running.prepare import Watcher
 from medstress.running.reopened import reopened
+from medstress.store.codec import edits_text
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
@@ -62,9 +58,8 @@ def run_explanations(
         StoreError: the folder is a run of another experiment.
     """
     check_installed()
-    with open_run(folder) as run:
-        # Before any model is loaded.
-        chosen = choose(trial_rows(run), selection, names_of(run.manifest))
+    # Before any model is loaded.
+    chosen = choose(Run.open(folder).trials, selection)
 
     def say(message: str) -> None:
         watcher.note(message)
@@ -77,7 +72,7 @@ def run_explanations(
 def _conduct(
     store: RunStore,
     prepared: Prepared,
-    chosen: Sequence[TrialRow],
+    chosen: Sequence[Trial],
     settings: Settings,
     say: Say,
     on_progress: Callable[[Progress], None],
@@ -101,8 +96,8 @@ def _conduct(
     say(_outlook(chosen, len(chosen) - len(left), left))
     if n_finer:
         say(
-            f"explain: {plural(n_finer, 'trial')} explained before with a larger --max-calls: "
-            "the finer values stay"
+            f"explain: {n_finer:,} {'trial' if n_finer == 1 else 'trials'} explained before with a "
+            "larger --max-calls: the finer values stay"
         )
     if dry_run or not work:
         return None
@@ -129,16 +124,16 @@ def _conduct(
 
 def _finest(reader: RunReader) -> dict[tuple[str, str], int]:
     """Return (trial id, mask) -> most evaluations of an explanation that has findings."""
-    found: dict[tuple[str, str], int] = {}
+    finest: dict[tuple[str, str], int] = {}
     for one in reader.inquiries():
         if one.purpose == PURPOSE and one.findings:
             place = (one.spec["trial"], one.spec["mask"])
-            found[place] = max(found.get(place, 0), one.spec["evaluations"])
-    return found
+            finest[place] = max(finest.get(place, 0), one.spec["evaluations"])
+    return finest
 
 
-def _outlook(chosen: Sequence[TrialRow], before: int, left: Sequence[Explanation]) -> str:
-    n_successes = sum(map(is_flipped, chosen))
+def _outlook(chosen: Sequence[Trial], before: int, left: Sequence[Explanation]) -> str:
+    n_successes = sum(trial.first is not None for trial in chosen)
     n_failed = len(chosen) - n_successes
     parts = [
         f"{n} {one if n == 1 else many}"
@@ -153,14 +148,19 @@ def _outlook(chosen: Sequence[TrialRow], before: int, left: Sequence[Explanation
     return f"explain: {' and '.join(parts)}{done}, {asked}"
 
 
-def _last_edits(reader: RunReader, trials: Iterable[TrialRow]) -> dict[str, str]:
+def _last_edits(reader: RunReader, trials: Iterable[Trial]) -> dict[str, str]:
     """Return trial id -> edits, as JSON: of the first success, else of the last query asked."""
-    wanted = {row.trial_id: success_edits(row) for row in trials if is_flipped(row)}
-    others = {row.trial_id for row in trials} - wanted.keys()
+    edits_of: dict[str, str] = {}
+    others: dict[int, str] = {}
+    for trial in trials:
+        if trial.first is not None:
+            edits_of[trial.id] = edits_text(trial.first.edits)
+        else:
+            others[trial.number] = trial.id
     if others:
-        names = {row: name for row, (name, _) in reader.trial_numbers().items() if name in others}
-        probes = Probes(reader)
-        for trial, query, edits in reader.attack_edits():
-            if trial in names and not probes.marks(trial, query, edits):
-                wanted[names[trial]] = edits
-    return wanted
+        # Queries that rank spans are no attack.
+        probes = {(trial, query) for trial, _, own in reader.probes() for query in own or ()}
+        for number, query, edits in reader.attack_edits():
+            if number in others and (number, query) not in probes:
+                edits_of[others[number]] = edits
+    return edits_of

@@ -11,13 +11,13 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from medstress.core.errors import MedstressError, StoreError, UsageError
+from medstress.core.words import plural
 from medstress.engine.progress import Progress
 from medstress.fleet.keeper_process import KeeperProcess, error_of
 from medstress.fleet.leased import NOTHING
 from medstress.fleet.messages import pack, unpack
 from medstress.fleet.order import Order, check_environment, environment
 from medstress.fleet.outcome import Outcome, outcome_of
-from medstress.results.formats import plural
 from medstress.running.prepare import Watcher
 
 _ROUND_SECONDS = 0.25

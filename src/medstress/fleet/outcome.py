@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.results.formats import plural
+from medstress.core.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,15 @@ def lost_counts(outcome: Outcome) -> dict[str, int]:
         "calls_lost": outcome.n_lost,
         "calls_lost_at_most": outcome.n_lost_at_most,
     }
+
+
+def lost_line(outcome: Outcome) -> str:
+    """Return what was paid again because workers were lost."""
+    return (
+        f"{plural(outcome.n_deaths, 'lease')} ended with the worker: {outcome.n_lost:,} to "
+        f"{plural(outcome.n_lost_at_most, 'call')} were paid again, and are in no other count of "
+        "calls, tokens or dollars"
+    )
 
 
 def model_line(n_models: int, workers: str, _: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medstress.analyses.tuning import Chosen
 from medstress.experiment.plan.plan import Prepared
 from medstress.fleet.order import ATTACK, REPORT, TUNING, Order
 from medstress.running.prepare import Watcher, prepare
@@ -63,7 +64,8 @@ def tuning_phase(order: Order, plan: TuningPlan) -> Phase:
     if order.phase["name"] == TUNING:
         return Phase(whole=plan.prepared, part=plan.tuning)
     assert order.phase["name"] == REPORT
-    return Phase(whole=plan.prepared, part=lambda: report_of(plan, order.phase["tuning"]))
+    best = Chosen.read(order.phase["tuning"])
+    return Phase(whole=plan.prepared, part=lambda: report_of(plan, best))
 
 
 def attack_phase(order: Order, plan: TrainingPlan) -> Phase:

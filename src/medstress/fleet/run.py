@@ -22,15 +22,14 @@ from medstress.fleet.leases import PAST, LeaseTable
 from medstress.fleet.leasing import OWN, RENEW_SECONDS, Fleet, Leasing, shards_of
 from medstress.fleet.ledgers import check_store
 from medstress.fleet.order import RUN, Order, plan_of
-from medstress.fleet.outcome import Outcome, lost_counts, promise_line
+from medstress.fleet.outcome import Outcome, lost_counts, lost_line, promise_line
 from medstress.fleet.phases import Phase, phase_of
-from medstress.results.load import stored_manifest
-from medstress.results.shards import lost_lines
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
 from medstress.running.unasked import complete_unasked
+from medstress.store.load import stored_manifest
 from medstress.store.run_store import FILE, RunStore
 from medstress.store.shards import SHARDS
 
@@ -340,7 +339,7 @@ def outcome_lines(spread: Spread) -> list[str]:
         return []
     lines: list[str] = []
     if outcome.n_deaths:
-        lines += lost_lines(lost_counts(outcome))
+        lines.append(lost_line(outcome))
     if outcome.n_limited:
         lines.append(
             f"a limit of the run ended it: {outcome.n_done} of "

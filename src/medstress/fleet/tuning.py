@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
+from medstress.analyses.as_json import as_json
 from medstress.experiment.file.sources import Source
 from medstress.fleet.leasing import Fleet, opened_once, shards_of
 from medstress.fleet.order import REPORT, TUNING
@@ -72,13 +71,13 @@ def tune_on_workers(
         if plan.same_items:
             write_result(folder)
             return TunedFolders(tuning=split, report=split), spread
-        found = chosen(plan, split)
-        if found is None:
+        best = chosen(plan, split)
+        if best is None:
             return TunedFolders(tuning=split, report=None), spread
-        check_choices(folder, found["choices"])
-        numbers, usage = orjson.loads(orjson.dumps(found)), tuning.used()
-        order = replace(order, phase={"name": REPORT, "tuning": numbers})
-        phase = Phase(whole=plan.prepared, part=lambda: report_of(plan, numbers, usage))
+        check_choices(folder, best.choices)
+        usage = tuning.used()
+        order = replace(order, phase={"name": REPORT, "tuning": as_json(best)})
+        phase = Phase(whole=plan.prepared, part=lambda: report_of(plan, best, usage))
         spread = Spreading(fleet, order, phase, folder, shards, watcher).go()
     if not spread.is_merged:
         return None, spread

@@ -17,7 +17,6 @@ from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
-from medstress.kinds.scores import DatasetScores
 from medstress.kinds.victim_keys import VictimKeys
 from medstress.tasks.task import AnyTask
 
@@ -158,11 +157,6 @@ class Kind(ABC):
         """Return the length of an item's texts, for estimates of tokens."""
 
     # Data sets and victims
-
-    @property
-    def scores(self) -> DatasetScores | None:
-        """Scores of whole data sets; None if accuracy is enough."""
-        return None
 
     def classes(self, items: Iterable[Any]) -> tuple[str, ...]:
         """Return the sorted classes of items: entity types or labels; empty without classes."""

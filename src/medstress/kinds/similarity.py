@@ -13,7 +13,6 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import PairCandidate, SentencePair
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.noise_words import two_texts
-from medstress.kinds.scores import DatasetScores
 from medstress.tasks.similarity import Similarity as SimilarityTask
 
 
@@ -28,13 +27,6 @@ class Similarity(Kind):
     learner = "medstress.training.pairs:open_learner"
     may_be_folded = True
     may_be_vectors = True
-
-    @property
-    def scores(self) -> DatasetScores:
-        """Correlations."""
-        from medstress.kinds.pair_scores import Correlations
-
-        return Correlations()
 
     def answered(self, unit: SentencePair, *, right: bool) -> Prediction:
         """A high or a low score."""

@@ -13,7 +13,6 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import EntityUnit, TaggedCandidate, TaggedText
 from medstress.core.text import Edit
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
-from medstress.kinds.scores import DatasetScores
 from medstress.tasks.entity_tagging import EntityTagging
 
 
@@ -29,13 +28,6 @@ class Tagging(Kind):
     layouts = {".jsonl": "jsonl", ".tsv": "iob", ".iob": "iob", ".conll": "iob"}  # noqa: RUF012
     learner = "medstress.training.tagging:open_learner"
     may_be_folded = True
-
-    @property
-    def scores(self) -> DatasetScores:
-        """Precision, recall and F1."""
-        from medstress.kinds.entity_scores import EntityScores
-
-        return EntityScores()
 
     def shown(self, item: TaggedText) -> dict[str, str]:
         """The sentence, and its entities with their types.

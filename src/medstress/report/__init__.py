@@ -1,5 +1,1 @@
-"""The report of a run: one self-contained HTML page, readable offline."""
-
-from medstress.report.page import render_report
-
-__all__ = ["render_report"]
+"""Renderers: tables as text for the terminal, HTML, LaTeX, CSV and Markdown; no measure is known."""

@@ -9,12 +9,12 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.text import Text
 
-from medstress.analyses.names import listed
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Decision, Remark, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
+from medstress.core.words import listed
 from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
 from medstress.report.text import escape, markdown_table
@@ -72,7 +72,7 @@ def markdown_page(run: Run) -> str:
         for _, result in results_of(run)
         if result.is_brief and any(table.rows for table in result.tables())
     ]
-    return markdown(f"medstress {run.name}", sentences, tables, list(_about(run)))
+    return markdown(f"medstress {run.name}", sentences, tables, list(about(run)))
 
 
 def markdown(
@@ -175,7 +175,7 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
         yield f"Root: {run.folder.root}"
 
 
-def _about(run: Run) -> Iterator[str]:
+def about(run: Run) -> Iterator[str]:
     """Say of what the numbers are, within which limits, and how to repeat them."""
     manifest = run.manifest
     for label, entry in manifest["victims"].items():

@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
-from medstress.results.load import StoredRun
 from medstress.review.blinding import code
 from medstress.review.other_names import Namer, namer
 from medstress.review.shown import Shown, shown
@@ -28,7 +28,7 @@ def default_number(n_cases: int) -> int:
 
 
 def plant(
-    run: StoredRun,
+    run: Run,
     key: bytes,
     n: int,
     seed: int,
@@ -56,8 +56,8 @@ def plant(
     if n < 0:
         raise UsageError(f"--controls {n}: expected a number, at least 0")
     items = sorted(
-        run.items().values(),
-        key=lambda each: ((each[0], each[1].id) in drawn, digest([seed, each[0], each[1].id])),
+        run.folder.items.items(),
+        key=lambda each: (each[0] in drawn, digest([seed, *each[0]])),
     )
     units = list(_units(items, classes, hidden))
     name = namer(run, {case.options[case.letters.index(case.key)] for _, _, case in units})
@@ -116,9 +116,9 @@ def _sorts(
 
 
 def _units(
-    items: list[tuple[str, Any]], classes: tuple[str, ...], hidden: Sequence[str]
+    items: Sequence[tuple[tuple[str, str], Any]], classes: tuple[str, ...], hidden: Sequence[str]
 ) -> Iterator[_Unit]:
-    for dataset, item in items:
+    for (dataset, _), item in items:
         unit: Any = item.units()[0]
         case = shown(unit, (), classes, hidden=hidden)
         if case is not None and len(case.options) > 1:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import JUDGE, Settled, settled
+from medstress.analyses.people import JUDGE, Settled, settled
+from medstress.analyses.run import Run
 from medstress.review.records import record_of
 from medstress.review.sample import population
 from medstress.store.reviews import ADJUDICATOR, JUDGEMENTS, Review
 
 
-def disputes(run: StoredRun, key: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def disputes(run: Run, key: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return (record, what was said) of every case with an undecided disagreement, by its code.
 
     What was said: `ask`, the judgements to decide; `said`, how often each word was given; `notes`.
@@ -21,7 +22,7 @@ def disputes(run: StoredRun, key: bytes) -> list[tuple[dict[str, Any], dict[str,
         run: a run with reviews.
         key: secret of the codes.
     """
-    reviews = run.once(reviews_of)
+    reviews = run.folder.reviews
     by_judgement = {name: settled(reviews, name) for name in JUDGEMENTS}
     notes = _notes(reviews)
     records: dict[str, dict[str, Any]] = {}
@@ -51,7 +52,7 @@ def _is_open(found: Settled) -> bool:
     return found.is_split and found.decided is None
 
 
-def _notes(reviews: list[Review]) -> dict[str, set[str]]:
+def _notes(reviews: Sequence[Review]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for review in reviews:
         if review.trial_id is not None and review.note and review.role != ADJUDICATOR:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
-from medstress.results.load import StoredRun
 from medstress.review.form import QUESTIONS, read_time
 from medstress.review.page import room_page
 from medstress.review.room import Room, stored_room
@@ -83,7 +83,7 @@ def _row(room: str, name: str, case: Shown) -> dict[str, str]:
     }
 
 
-def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int, int]:
+def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
     """Store the answers in a file, and return how many it has and were new.
 
     A case counts once, whatever number of trials it stands for.
@@ -107,7 +107,7 @@ def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int,
     name = given.get("room")
     room = stored_room(run, store, name) if isinstance(name, str) else None
     if room is None:
-        raise UsageError(f"{where}: its page was not made from {run.folder}; give its own run")
+        raise UsageError(f"{where}: its page was not made from {run.folder.path}; give its own run")
     verdicts = given.get("verdicts")
     if not isinstance(verdicts, list):
         raise UsageError(f"{where}: expected a list of verdicts")
@@ -125,7 +125,7 @@ def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int,
     return len(verdicts), len({one.case_id for one in store.add(found)})
 
 
-def _import_table(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int, int]:
+def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
     rooms: dict[str, Room | None] = {}
     latest = {place(one): one for one in store.reviews()}
     found: list[Review] = []
@@ -138,7 +138,9 @@ def _import_table(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int, 
         name = row["room"].strip()
         room = rooms.setdefault(name, stored_room(run, store, name))
         if room is None:
-            raise UsageError(f"{where}: its table was not made from {run.folder}; give its own run")
+            raise UsageError(
+                f"{where}: its table was not made from {run.folder.path}; give its own run"
+            )
         answers = {each: filled[each].casefold() or None for each in QUESTIONS}
         given = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
         reviews = reviews_from(room, given, filled["reviewer"], manifests.now(), where)

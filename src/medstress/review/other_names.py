@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.entities.names import normalise
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.results.load import StoredRun
 from medstress.review.shown import Shown
 
 Namer = Callable[[Shown, int], str | None]
 """(case, seed) -> another name of its right answer; None if no list has one."""
 
 
-def namer(run: StoredRun, keys: Collection[str]) -> Namer:
+def namer(run: Run, keys: Collection[str]) -> Namer:
     """Return what finds other names, in the lists of synonyms of a run's groups.
 
     The shipped list stands in for one that is no longer there, and for none.

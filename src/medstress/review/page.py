@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-
-from medstress.results.pages import source_hash, templates
 
 _TEMPLATES = files("medstress.review") / "templates"
 
@@ -30,26 +31,34 @@ def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
     policy = "; ".join(
         (
             "default-src 'none'",
-            f"script-src '{source_hash(script)}'",
-            f"style-src '{source_hash(style)}'",
+            f"script-src '{_hash_of(script)}'",
+            f"style-src '{_hash_of(style)}'",
             f"connect-src {allowed}",
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
-    return (
-        templates("medstress.review")
-        .get_template("room.html")
-        .render(
-            policy=policy,
-            script=Markup(script),
-            style=Markup(style),
-            data=Markup(_as_data({**public, "served": is_served})),
-            mode=public["mode"],
-            is_served=is_served,
-            n_cases=len(public["pairs"] or public["cases"]),
-        )
+    pages = Environment(
+        loader=PackageLoader("medstress.review"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    return pages.get_template("room.html").render(
+        policy=policy,
+        script=Markup(script),
+        style=Markup(style),
+        data=Markup(_as_data({**public, "served": is_served})),
+        mode=public["mode"],
+        is_served=is_served,
+        n_cases=len(public["pairs"] or public["cases"]),
+    )
+
+
+def _hash_of(text: str) -> str:
+    """Return what a Content-Security-Policy calls a script or style that stands in the page."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _as_data(value: Any) -> str:

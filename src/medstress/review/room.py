@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from medstress.analyses.people import JUDGE
+from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.results.load import StoredRun, kind_of_run
-from medstress.results.reviewed import JUDGE
+from medstress.kinds import Kind, kind_of_all
 from medstress.review import sample as samples
 from medstress.review.blinding import code
 from medstress.review.controls import default_number, plant
@@ -77,7 +78,7 @@ class Room:
 
 
 def make_room(
-    run: StoredRun,
+    run: Run,
     store: ReviewStore,
     *,
     mode: str = JUDGE,
@@ -132,13 +133,17 @@ def make_room(
     return Room(id=name, body=store.add_room(name, body), cases=cases, disputed={})
 
 
-def classes_of(run: StoredRun) -> tuple[str, ...]:
+def classes_of(run: Run) -> tuple[str, ...]:
     """Return the types of entities of a run; empty for other kinds."""
-    return kind_of_run(run).classes(item for _, item in run.items().values())
+    return _kind_of(run).classes(run.folder.items.values())
 
 
-def _shown(run: StoredRun, records: Sequence[Record], classes: tuple[str, ...]) -> dict[str, Shown]:
-    items, found = run.items_by_id(), {}
+def _kind_of(run: Run) -> Kind:
+    return kind_of_all(run.folder.items.values())
+
+
+def _shown(run: Run, records: Sequence[Record], classes: tuple[str, ...]) -> dict[str, Shown]:
+    items, found = run.folder.items, {}
     for record in records:
         item = items[record["dataset"], record["item"]]
         unit = item.of_unit(record["unit"])
@@ -159,19 +164,19 @@ def _planted(records: Sequence[Record]) -> dict[str, int]:
     return dict(counts)
 
 
-def _nothing(run: StoredRun, mode: str) -> str:
-    if not kind_of_run(run).is_judged:
-        return f"{run.folder}: its items have no key, so there is nothing to judge"
+def _nothing(run: Run, mode: str) -> str:
+    if not _kind_of(run).is_judged:
+        return f"{run.folder.path}: its items have no key, so there is nothing to judge"
     state = "" if run.manifest.get("complete") else " so far"
     if mode == ANSWER:
-        return f"{run.folder}: no item was attacked{state}, so there is nothing to answer"
+        return f"{run.folder.path}: no item was attacked{state}, so there is nothing to answer"
     return (
-        f"{run.folder}: no attack has succeeded{state}, so there is nothing to judge; --mode "
+        f"{run.folder.path}: no attack has succeeded{state}, so there is nothing to judge; --mode "
         "answer asks people the attacked items"
     )
 
 
-def disputed_room(run: StoredRun, store: ReviewStore) -> Room:
+def disputed_room(run: Run, store: ReviewStore) -> Room:
     """Return the cases on which raters disagree and nobody has decided yet, with what they said.
 
     Raises:
@@ -182,8 +187,8 @@ def disputed_room(run: StoredRun, store: ReviewStore) -> Room:
     cases = _shown(run, [record for record, _ in found], classes)
     if not cases:
         raise UsageError(
-            f"{run.folder}: raters disagree on no case, or every disagreement is decided; there is "
-            "nothing to adjudicate"
+            f"{run.folder.path}: raters disagree on no case, or every disagreement is decided; "
+            "there is nothing to adjudicate"
         )
     records = [record for record, _ in found if record["id"] in cases]
     body = {"mode": ADJUDICATE, "seed": 0, "cases": records, "planted": {}}
@@ -192,7 +197,7 @@ def disputed_room(run: StoredRun, store: ReviewStore) -> Room:
     return Room(id=name, body=body, cases=cases, disputed=said)
 
 
-def stored_room(run: StoredRun, store: ReviewStore, name: str) -> Room | None:
+def stored_room(run: Run, store: ReviewStore, name: str) -> Room | None:
     """Return a room that was drawn earlier, by its code; None if the run has no such room."""
     body = store.rooms().get(name)
     if body is None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.analyses.people import JUDGE, is_judgeable
+from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
 from medstress.core.text import Edit
+from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.metrics.controls import is_control
-from medstress.metrics.counts import is_flipped
-from medstress.results.load import StoredRun
-from medstress.results.reviewed import JUDGE, is_judgeable
-from medstress.results.rows import trial_rows
-from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
+from medstress.store.prompts import Prompts
+from medstress.store.reader import RunReader
 from medstress.store.reviews import SECOND_ANSWER
 
 DEFAULT = 50
@@ -51,24 +49,25 @@ class Drawable:
     """Whether the item has a passage that the victim's prompt left out: raters get none either."""
 
 
-def population(run: StoredRun, mode: str) -> list[Drawable]:
+def population(run: Run, mode: str) -> list[Drawable]:
     """Return what is drawn from, in the order of trials.
 
     To judge: every success whose key may still be right. To answer: every trial that showed the
     victim an edit, held or flipped, because successes alone would be chosen by the model's errors.
     """
-    drawable = _maker(run)
+    prompts = Prompts(run.manifest)
     if mode == JUDGE:
-        found = filter(is_judgeable, trial_rows(run))
-        return [drawable(row, decode_edits(row.edits)) for row in found]
-    rows = [row for row in trial_rows(run) if not is_control(row) and _has_key(row)]
+        judged = filter(is_judgeable, run.trials)
+        return [_drawable(trial, trial.edits, prompts) for trial in judged]
     last = _last_edits(run)
-    met = []
-    for row in rows:
-        edits = decode_edits(row.edits) if is_flipped(row) else last.get(row.trial_id, ())
-        if edits and row.verdict in (Verdict.FLIPPED, Verdict.HELD):
-            met.append(drawable(row, edits))
-    return met
+    drawable = []
+    for trial in run.trials:
+        if trial.arm.is_control or not trial.item.gold or _is_of_other_evidence(trial):
+            continue
+        edits = last.get(trial.number, ()) if trial.pick is None else trial.pick.edits
+        if edits and trial.verdict in (Verdict.FLIPPED, Verdict.HELD):
+            drawable.append(_drawable(trial, edits, prompts))
+    return drawable
 
 
 def draw(found: Sequence[Drawable], n: int, seed: int) -> list[Drawable]:
@@ -99,45 +98,38 @@ def by_arm(found: Sequence[Drawable]) -> list[dict[str, Any]]:
     return [{**dict(zip(_ARM, arm, strict=True)), "n": counts[arm]} for arm in sorted(counts)]
 
 
-def _has_key(row: TrialRow) -> bool:
-    return row.key != "" and row.validity_reason != EVIDENCE_CHANGED
+def _is_of_other_evidence(trial: Trial) -> bool:
+    """Return whether the right answer may be another, as the evidence was changed."""
+    return trial.pick is not None and trial.pick.validity.reason == EVIDENCE_CHANGED
 
 
-def _maker(run: StoredRun) -> Callable[[TrialRow, tuple[Edit, ...]], Drawable]:
-    items, prompts = run.items_by_id(), Prompts(run.manifest)
-
-    def make(row: TrialRow, edits: tuple[Edit, ...]) -> Drawable:
-        has_passage = bool(getattr(items[row.dataset, row.item_id], "passage", ""))
-        hides = has_passage and prompts.hides_passages(row.victim, row.dataset)
-        return _drawable(row, edits, hides)
-
-    return make
-
-
-def _drawable(row: TrialRow, edits: tuple[Edit, ...], hides_passage: bool) -> Drawable:
+def _drawable(trial: Trial, edits: tuple[Edit, ...], prompts: Prompts) -> Drawable:
+    place, item = trial.arm.place, trial.item
+    has_passage = bool(getattr(item, "passage", ""))
     return Drawable(
-        trial_id=row.trial_id,
-        dataset=row.dataset,
-        item_id=row.item_id,
-        unit=row.unit,
+        trial_id=trial.id,
+        dataset=place.dataset,
+        item_id=item.id,
+        unit=trial.unit,
         edits=edits,
-        arm=(row.dataset, row.group, row.victim, row.attack),
-        hides_passage=hides_passage,
+        arm=(*place, trial.arm.attack.label),
+        hides_passage=has_passage and prompts.hides_passages(place.victim, place.dataset),
     )
 
 
-def _last_edits(run: StoredRun) -> dict[str, tuple[Edit, ...]]:
-    """Return trial -> its last edit, unless that changes nothing."""
-    numbers, items = run.trial_numbers(), run.items()
-    last = {trial: edits for trial, _, edits in run.attack_edits() if trial in numbers}
-    found = {}
-    for trial, text in last.items():
-        name, row = numbers[trial]
-        item, edits = items[row][1], decode_edits(text)
-        unit = item.units()[0]
-        if any(unit.replaced(edit) != edit.replacement for edit in edits):
-            found[name] = edits
-    return found
+def _last_edits(run: Run) -> dict[int, tuple[Edit, ...]]:
+    """Return number of a trial -> its last edit, unless that changes nothing."""
+
+    def texts(reader: RunReader) -> dict[int, str]:
+        return {number: text for number, _, text in reader.attack_edits()}
+
+    last = run.folder.read(texts)
+    changed = {}
+    for trial in run.trials:
+        edits = decode_edits(last[trial.number]) if trial.number in last else ()
+        if any(trial.item.replaced(edit) != edit.replacement for edit in edits):
+            changed[trial.number] = edits
+    return changed
 
 
 def described(body: Mapping[str, Any]) -> str:

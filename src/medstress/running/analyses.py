@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 import numpy as np
 
-from medstress.core.rows import TrialRow
+from medstress.analyses.coverage import BINS
+from medstress.analyses.run import Run
+from medstress.engine.inquiry import Inquiry
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import limits_of
-from medstress.metrics.arms import spec_of
-from medstress.metrics.controls import attacks_only
-from medstress.metrics.coverage import BINS
-from medstress.results.load import StoredRun
-from medstress.results.queries import TrialSubstitutions, substitutions
-from medstress.results.rows import trial_rows
 from medstress.running.prompt_similarity import prompts_to_embed, store_similarities
 from medstress.significance.run import Listeners, finish_tests
 from medstress.store.run_store import RunStore
@@ -53,17 +48,16 @@ def finish(
     if not (prepared.experiment.test or analysing):
         return True
     store.commit()
-    with closing(StoredRun(store.folder)) as run:
-        rows = attacks_only(trial_rows(run))
-        substituted = substitutions(run, rows) if analysing else []
-        numbers = {name: number for number, (name, _) in run.trial_numbers().items()}
-        prompts = prompts_to_embed(run, encoder) if encoder else []
-    if not finish_tests(store, prepared, rows, listeners):
+    run = Run.open(store.folder)
+    # All is read before anything is written.
+    prompts = prompts_to_embed(run, encoder) if encoder else []
+    inquiries = plan(prepared, run)
+    distances = _distances(prepared, run)
+    attacked = [trial for trial in run.trials if not trial.arm.is_control]
+    if not finish_tests(store, prepared, attacked, listeners):
         return False
-    if not analysing:
-        return True
-    _store_distances(store, prepared, substituted, numbers)
-    done = _ask(store, prepared, rows, substituted, note, on_progress)
+    store.write_distances(distances)
+    done = _ask(store, prepared, inquiries, note, on_progress)
     if encoder is not None:
         note(f"prompt similarity ({settings.embedder})")
         store_similarities(store, encoder, settings, prompts)
@@ -73,12 +67,10 @@ def finish(
 def _ask(
     store: RunStore,
     prepared: Prepared,
-    rows: Sequence[TrialRow],
-    substituted: list[TrialSubstitutions],
+    inquiries: Sequence[Inquiry],
     note: Callable[[str], None],
     on_progress: Callable[[Progress], None],
 ) -> bool:
-    inquiries = plan(prepared, rows, substituted)
     if not inquiries:
         return True
     n_queries = sum(len(inquiry.candidates) for inquiry in inquiries)
@@ -90,30 +82,32 @@ def _ask(
     return progress.n_done + progress.n_skipped == len(inquiries)
 
 
-def _store_distances(
-    store: RunStore,
-    prepared: Prepared,
-    substituted: list[TrialSubstitutions],
-    numbers: dict[str, int],
-) -> None:
-    """Store the quantiles of h that bound `BINS` bins, for every exhaustive trial.
+def _distances(prepared: Prepared, run: Run) -> list[tuple[int, list[float]]]:
+    """Return the quantiles of h that bound `BINS` bins, for every exhaustive trial.
 
     The folder holds no vectors, and the distances of all names would be its largest part.
     """
+    sweeps = [
+        trial
+        for trial in run.trials
+        if trial.arm.attack.params.get("sampler") == "exhaustive" and trial.is_eligible
+    ]
+    if not sweeps:
+        return []
+    lines = run.folder.substitutions
     groups = {group.label: group.resources.perturbations for group in prepared.question_groups}
     indices = {
         label: {name.casefold(): i for i, name in enumerate(perturbations.names)}
         for label, perturbations in groups.items()
     }
     values = []
-    for trial in substituted:
-        if spec_of([trial.row]).get("sampler") != "exhaustive":
-            continue
-        index = indices[trial.row.group]
-        h = groups[trial.row.group].distances(trial.item.key_text)
-        names = set[str]().union(*trial.names.values())
-        distances = np.sort([h[index[name]] for name in names if name in index])
-        if len(distances):
-            edges = np.linspace(0, len(distances) - 1, BINS + 1).round().astype(int)
-            values.append((numbers[trial.row.trial_id], distances[edges].tolist()))
-    store.write_distances(values)
+    for trial in sweeps:
+        group = trial.arm.place.group
+        h, index = groups[group].distances(trial.item.key_text), indices[group]
+        first, end = np.searchsorted(lines.trial, (trial.number, trial.number + 1))
+        names = {lines.names[name].casefold() for name in lines.name[first:end]}
+        nearest = np.sort([h[index[name]] for name in names if name in index])
+        if len(nearest):
+            edges = np.linspace(0, len(nearest) - 1, BINS + 1).round().astype(int)
+            values.append((trial.number, nearest[edges].tolist()))
+    return values

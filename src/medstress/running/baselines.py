@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.requirements import outcomes
+from medstress.analyses.run import Run
+from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError
-from medstress.core.hashing import content_hash
-from medstress.core.rows import TrialRow
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
-from medstress.metrics.criteria import is_arm
-from medstress.results.load import open_run
-from medstress.results.rows import trial_rows
 from medstress.store.run_store import FILE
 
 
@@ -22,8 +20,8 @@ def baseline_folder(base: Path, run: str) -> Path:
     return base / Path(run).expanduser()
 
 
-def baseline_of(base: Path, run: str) -> tuple[dict[str, Any], Sequence[TrialRow]]:
-    """Return the manifest and the rows of a baseline run.
+def baseline_of(base: Path, run: str) -> Run:
+    """Read a baseline run.
 
     Raises:
         UsageError: there is no run in the folder, or it is not complete.
@@ -31,28 +29,21 @@ def baseline_of(base: Path, run: str) -> tuple[dict[str, Any], Sequence[TrialRow
     folder = baseline_folder(base, run)
     if not (folder / FILE).is_file():
         raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
-    with open_run(folder) as stored:
-        manifest, rows = stored.manifest, trial_rows(stored)
-    if not manifest["complete"]:
+    baseline = Run.open(folder)
+    if not baseline.is_complete:
         raise UsageError(
             f"[[require]] against: the run in {folder} is not complete; finish it first"
         )
-    return manifest, rows
+    return baseline
 
 
 def describe_baseline(base: Path, run: str) -> dict[str, str]:
     """Return what identifies a baseline run and its outcomes, for the manifest."""
-    manifest, rows = baseline_of(base, run)
-    return {"fingerprint": manifest["fingerprint"], "outcomes": outcomes(rows)}
-
-
-def outcomes(rows: Iterable[TrialRow]) -> str:
-    """Hash how every trial ended, which is all that a criterion reads of a baseline."""
-    found = [
-        (row.trial_id, row.verdict.value, row.at, row.first_success, row.n_unreadable, row.n_failed)
-        for row in rows
-    ]
-    return content_hash(sorted(found, key=lambda each: each[0]))
+    baseline = baseline_of(base, run)
+    return {
+        "fingerprint": baseline.manifest["fingerprint"],
+        "outcomes": outcomes(baseline.trials),
+    }
 
 
 def victim_there(label: str, known: Iterable[str]) -> str | None:
@@ -79,18 +70,20 @@ def check_baselines(prepared: Prepared) -> None:
     for criterion in prepared.experiment.require:
         if criterion.against is None:
             continue
-        manifest, rows = baseline_of(prepared.base, criterion.against.run)
+        baseline = baseline_of(prepared.base, criterion.against.run)
+        parts = baseline.manifest["parts"]
         ours = manifests.fingerprint_parts(prepared)
         where = f"[[require]] against {criterion.against.run!r}"
         for victim in prepared.victims:
             if criterion.where.get("victim", victim.label) == victim.label:
-                _check_factors(where, victim.label, ours, manifest["parts"], criterion.where)
+                _check_factors(where, victim.label, ours, parts, criterion.where)
         here = {
             (part.label, item.id, item.hash)
             for part in prepared.datasets
             for item in part.questions
         }
-        if not here & {(row.dataset, row.item_id, row.item_hash) for row in rows}:
+        there = {(t.arm.place.dataset, t.item.id, t.item.hash) for t in baseline.trials}
+        if not here & there:
             raise UsageError(
                 f"{where}: the two runs have no item in common; a data set needs the same label, "
                 "ids and texts in both"
@@ -119,7 +112,8 @@ def _check_factors(
             if label != (wanted or label):
                 continue
             # Criteria judge control arms only where `where` names them.
-            if wanted is None and kind == "attacks" and is_arm(label, ours[kind]):
+            is_control = label.rpartition(BETWEEN)[0] in ours[kind]
+            if wanted is None and kind == "attacks" and is_control:
                 continue
             if label not in theirs[kind]:
                 raise UsageError(

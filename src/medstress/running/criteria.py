@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
+from medstress.analyses.names import attack_names
+from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import canonical_json, content_hash
@@ -16,12 +18,12 @@ from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
-from medstress.metrics.criteria import Place
-from medstress.results.names import attack_names
 from medstress.running.baselines import describe_baseline
 from medstress.running.criterion_metrics import check_metric
 from medstress.store.run_store import RunStore
 
+Row: TypeAlias = tuple[str, str, str, str]
+"""Data set, group, victim, attack."""
 KEY = "require"
 """Manifest entry of the criteria, with their hash."""
 
@@ -46,11 +48,12 @@ def checked(prepared: Prepared) -> Prepared:
 def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
     """Return the criteria with the attack's label where `where` has what tables call it.
 
-    So `near` and `near (n -20)` stand for `near n=-20`, if they fit one attack alone.
+    So `near` and `near names` stand for an attack that tables call so, if they fit one alone.
     """
     specs = {part.label: part.attack.spec() for part in prepared.attacks}
-    written = {table.label for table in prepared.experiment.attack if table.label}
-    names = attack_names(specs, written)
+    names = attack_names(
+        AttackRecord(label=label, name=spec["name"], params=spec) for label, spec in specs.items()
+    )
     found = []
     for criterion in prepared.experiment.require:
         wanted = criterion.where.get("attack")
@@ -155,7 +158,7 @@ def _check_control(
             )
 
 
-def places_of(prepared: Prepared) -> Iterator[Place]:
+def places_of(prepared: Prepared) -> Iterator[Row]:
     """Yield (data set, group, victim, attack) of every row of the run.
 
     `train` makes its victims later: their label is empty.

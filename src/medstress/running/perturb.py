@@ -30,8 +30,8 @@ from medstress.experiment.plan.sentence_groups import (
     kind_of_datasets,
     sentence_resources,
 )
+from medstress.files.frames import refuse_inputs
 from medstress.kinds import Kind
-from medstress.results.export import refuse_inputs
 from medstress.running.perturbed_rows import PerturbedArm, Row, perturbed_row, write
 from medstress.running.prepare import Watcher, resolve
 

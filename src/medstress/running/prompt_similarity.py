@@ -8,16 +8,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from medstress.analyses.run import Run
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
-from medstress.results.load import StoredRun
-from medstress.results.rows import prompt_similarity, trial_rows
+from medstress.store.prompts import Prompts
+from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
+from medstress.store.trials import read
 
 CHUNK = 64
 """Successes embedded between two commits."""
 
-Prompts: TypeAlias = tuple[int, str, str]
+ToEmbed: TypeAlias = tuple[int, str, str]
 """(trial, prompt before, prompt of the first success)."""
 
 
@@ -34,19 +36,35 @@ def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
     return encoder
 
 
-def prompts_to_embed(run: StoredRun, encoder: PromptEncoder) -> list[Prompts]:
+def prompts_to_embed(run: Run, encoder: PromptEncoder) -> list[ToEmbed]:
     """Return the prompts of all successes that have no similarity by an encoder yet."""
-    return [
-        (stored.trial, row.listing_before, row.first_success_prompt)
-        for stored, row in zip(run.trials(), trial_rows(run), strict=True)
-        if prompt_similarity(stored, encoder.identity) is None
-        and row.listing_before is not None
-        and row.first_success_prompt is not None
-    ]
+    is_same = run.manifest.get("similarity", {}).get("hash") == encoder.identity
+
+    def collect(reader: RunReader) -> list[ToEmbed]:
+        prompts, missing = Prompts(run.manifest), []
+        for trial in run.trials:
+            first, place = trial.first, trial.arm.place
+            if first is None or (is_same and first.similarity is not None):
+                continue
+            is_pick = first is trial.pick
+            if stored := reader.result(trial.number).get("listings"):
+                # Folders with two prompts lack that of a first success that is not the pick.
+                before, after = stored[0], stored[2] if len(stored) > 2 else None
+                after = stored[1] if after is None and is_pick else after
+            else:
+                before, after = (
+                    prompts.shown(place.victim, place.dataset, trial.item.candidate(edits))[1]
+                    for edits in ((), first.edits)
+                )
+            if before is not None and after is not None:
+                missing.append((trial.number, before, after))
+        return missing
+
+    return read(run.folder.path, collect)
 
 
 def store_similarities(
-    store: RunStore, encoder: PromptEncoder, table: AnalysisTable, prompts: Sequence[Prompts]
+    store: RunStore, encoder: PromptEncoder, table: AnalysisTable, prompts: Sequence[ToEmbed]
 ) -> None:
     """Embed prompts and store their similarities.
 

@@ -12,8 +12,8 @@ from medstress.core.errors import UsageError
 from medstress.core.items import LETTERS, Question
 from medstress.datasets.writing import row_from_question
 from medstress.entities.grouping import typed_options
+from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
-from medstress.results.export import refuse_inputs, write_frame
 
 OTHERWISE = "write .jsonl, or leave the field out"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medstress.metrics.significance.control_costs import TURNS
-from medstress.metrics.significance.hardness import Statistic
+from medstress.analyses.families import TURNS, Statistic
 from medstress.significance.panel import MAX_ROUNDS
 from medstress.significance.settings import Settings
 from medstress.significance.writer import MAX_ROUNDS as TIMES_ASKED

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from medstress.analyses.families import Scope, settings_key
+from medstress.analyses.significance import REFUSED
+from medstress.analyses.significance import SCOPES as KEY
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import SignificanceTable
-from medstress.metrics.significance.families import Adjust
-from medstress.metrics.significance.members import Scope, settings_key
 from medstress.significance.settings import Settings
 
-KEY = "tests"
-"""Manifest entry: settings of tests -> the family and its adjustment, or why they were refused."""
 FIXED = "fixed_family"
 """Manifest entry: the items that `[test]` names before the first query, with their hash."""
-REFUSED = "refused: "
 
 
 def fixed_family(table: SignificanceTable | None) -> dict[str, Any]:
@@ -56,15 +54,3 @@ def with_refusal(
 ) -> dict[str, dict[str, Any]]:
     """Return the manifest entry with the reason why these settings could not be followed."""
     return {KEY: {settings_key(settings.as_json()): f"{REFUSED}{why}", **manifest.get(KEY, {})}}
-
-
-def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, Scope], list[str]]:
-    """Return the family of a run's tests by settings, and the reasons of refused ones."""
-    scopes: dict[str, Scope] = {}
-    refused: list[str] = []
-    for key, stored in manifest.get(KEY, {}).items():
-        if isinstance(stored, str):
-            refused.append(stored.removeprefix(REFUSED))
-        else:
-            scopes[key] = Scope(adjust=Adjust(stored["adjust"]), items=tuple(stored["items"]))
-    return scopes, refused

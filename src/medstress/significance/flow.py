@@ -5,32 +5,66 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import exp, fsum
 from typing import Any
 
+from medstress.analyses.families import Null, Statistic
 from medstress.attacks.controls.slots import text_of
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import edit_rows
 from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
-from medstress.metrics.old_stats.monte_carlo import LEAST, ControlPlan, is_as_hard
-from medstress.metrics.significance.families import Null
-from medstress.metrics.significance.hardness import (
-    Sampled,
-    Statistic,
-    hardness,
-    readable_values,
-    sampled,
-    usable,
-)
 from medstress.significance.controls import Controls
 from medstress.significance.panel import drawn_until, passing
 from medstress.significance.settings import Settings
+from medstress.stats.permutation import LEAST_CONTROLS, ControlPlan, is_as_hard
 
 KEPT = 30
 """How many controls are stored with their text, for reviewers."""
 BLOCK = 10
 """Controls made side by side in an adaptive test; as many as can end it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """What one conversation says about the right answer."""
+
+    outcome: Outcome
+    """Right, wrong or unreadable."""
+    probability: float | None = None
+    """P(right answer) over the options; None without scores."""
+
+    def value(self, statistic: Statistic) -> float | None:
+        """Return what this conversation adds to T; None if it adds nothing."""
+        if statistic is Statistic.KEY_PROBABILITY:
+            return self.probability
+        return None if self.outcome is Outcome.UNREADABLE else float(self.outcome is Outcome.RIGHT)
+
+
+def usable(samples: Sequence[Sampled]) -> Statistic:
+    """Return the statistic that a model allows, from conversations about the clean item."""
+    if any(one.probability is not None for one in samples):
+        return Statistic.KEY_PROBABILITY
+    return Statistic.SHARE_CORRECT
+
+
+def readable_values(samples: Sequence[Sampled], statistic: Statistic) -> list[float]:
+    """Return the values of the samples that have one; unreadable answers are left out."""
+    return [value for one in samples if (value := one.value(statistic)) is not None]
+
+
+def hardness(samples: Sequence[Sampled], statistic: Statistic) -> float | None:
+    """Return T of one candidate, the mean over its samples; None if no sample has a value.
+
+    The sum is exact, so that the same samples in another order give the same T.
+
+    >>> right, wrong = Sampled(outcome=Outcome.RIGHT), Sampled(outcome=Outcome.WRONG)
+    >>> hardness([right, wrong, right, right], Statistic.SHARE_CORRECT)
+    0.75
+    """
+    values = readable_values(samples, statistic)
+    return fsum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +123,7 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
 
     Returns:
         The statistic used, the samples of clean item and fuzz, the greatest number of controls
-        and their T, from which `metrics` computes p-values.
+        and their T, from which `analyses` computes p-values.
 
     Raises:
         TrialError: no sample of the clean item or of the fuzz could be read, `max_calls` buys no
@@ -112,7 +146,7 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         raise TrialError(f"not tested: no sampled answer about the {which} item could be read")
     drawn = _Drawn()
     while not plan.is_done(drawn.as_hard):
-        n = min(LEAST if plan.fixed else BLOCK, plan.most - len(drawn.values))
+        n = min(LEAST_CONTROLS if plan.fixed else BLOCK, plan.most - len(drawn.values))
         made = yield from _block(n, success, settings, controls, drawn)
         yield from _measure(made, statistic, observed, drawn)
     return {
@@ -216,5 +250,6 @@ def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies
 
 def _sampled(candidate: Candidate, reply: Any) -> Sampled:
     assert isinstance(reply, Prediction)
-    item = candidate.item
-    return sampled(reply, item.letters.index(item.key))
+    item, scores = candidate.item, reply.scores
+    probability = None if scores is None else exp(scores[item.letters.index(item.key)])
+    return Sampled(outcome=reply.outcome, probability=probability)

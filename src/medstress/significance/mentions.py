@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
 from medstress.attacks.medfuzz.gates import Draft
 from medstress.attacks.medfuzz.judges import judges_in, said_yes, votes_each
 from medstress.attacks.medfuzz.role_session import replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
-from medstress.core.rows import TrialRow
 from medstress.core.text import Edit
+from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
-from medstress.metrics.significance.faithfulness import Reasoning, findings_of, reasonings
 from medstress.prompts import PromptSet
 from medstress.prompts.replies import Vote
 from medstress.significance.plan import Tools
@@ -51,36 +50,37 @@ class MentionQuestion:
         )
 
 
-def mention_studies(rows: Sequence[TrialRow], tools: Tools) -> list[Study]:
+def mention_studies(trials: Sequence[Trial], tools: Tools) -> list[Study]:
     """Return one study for every trial with a reasoning about an edit; none without a judge."""
     judges = judges_in(tools.roles)
     if not judges:
         return []
     studies = []
-    for row in rows:
-        seen = reasonings(row) if row.attack in tools.attacks else []
+    for trial in trials:
+        seen = reasonings(trial) if trial.arm.attack.label in tools.attacks else []
         if seen:
-            studies.append(_study(row, seen, tools, judges))
+            studies.append(_study(trial, seen, tools, judges))
     return studies
 
 
 def _study(
-    row: TrialRow, seen: list[Reasoning], tools: Tools, judges: Mapping[str, Decoding]
+    trial: Trial, seen: list[Reasoning], tools: Tools, judges: Mapping[str, Decoding]
 ) -> Study:
-    item = tools.items[row.dataset, row.item_id]
-    victim, prompts = tools.victims[row.victim].on(row.dataset), tools.attacks[row.attack].prompts
-    question = MentionQuestion(item=item, before=row.answer_before, prompts=prompts)
+    arm, place = trial.arm, trial.arm.place
+    item, victim, prompts = tools.item(trial), tools.victim(trial), tools.attack(trial).prompts
+    before = trial.before.answer if trial.before is not None else None
+    question = MentionQuestion(item=item, before=before, prompts=prompts)
     return Study(
         purpose=Purpose.JUDGE,
-        dataset=row.dataset,
-        group=row.group,
+        dataset=place.dataset,
+        group=place.group,
         victim=victim,
         sampled=victim,
-        attack_label=row.attack,
-        attack_spec=json.loads(row.attack_spec),
-        seed=row.seed,
+        attack_label=arm.attack.label,
+        attack_spec=dict(arm.attack.params),
+        seed=arm.seed,
         item=item,
-        spec={"trial": row.trial_id, "prompts": prompts.hash},
+        spec={"trial": trial.id, "prompts": prompts.hash},
         steps=lambda: _judged(question, seen, judges),
     )
 
@@ -108,9 +108,9 @@ def _voted(
     """Return what most votes say; None if neither side has more than half."""
     text = question.text(one.edits, one.answer, one.rationale, clause)
     texts = [text] * votes_each(len(judges))
-    said: list[bool | None] = []
+    words: list[bool | None] = []
     for name, decoding in judges.items():
         votes = yield from replies(name, decoding, FIRST_SAMPLE, texts, Vote, question.item.letters)
-        said += map(said_yes, votes)
-    yes, no = said.count(True), said.count(False)
-    return None if max(yes, no) * 2 <= len(said) else yes > no
+        words += map(said_yes, votes)
+    yes, no = words.count(True), words.count(False)
+    return None if max(yes, no) * 2 <= len(words) else yes > no

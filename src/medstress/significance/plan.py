@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from medstress.analyses.attempts import pick_attempt
+from medstress.analyses.families import Attainable, ControlCost, Scope, Statistic
+from medstress.analyses.significance import family_counts, family_of
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
 from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.attacks.medfuzz.judges import N_VOTES, Panel, judges_in, most_votes
 from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
-from medstress.core.rows import TrialRow
 from medstress.core.seeding import rng_for
+from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.plan.conversations import victim_of
-from medstress.metrics.attempt_records import entries, pick_attempt
-from medstress.metrics.counts import is_flipped, is_refused
-from medstress.metrics.significance.control_costs import ControlCost
-from medstress.metrics.significance.families import Attainable, shortfall
-from medstress.metrics.significance.hardness import Statistic
-from medstress.metrics.significance.members import Scope, family_counts, family_of
 from medstress.prompts.replies import Addition
 from medstress.significance.bounds import Bound, bound_of
 from medstress.significance.controls import Controls
@@ -33,7 +29,7 @@ from medstress.significance.flow import Success, significance_flow
 from medstress.significance.settings import Settings
 from medstress.significance.sharing import leaders
 from medstress.significance.writer import RoleWriter
-from medstress.store.codec import decode_edits
+from medstress.store.codec import edits_text
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.victim import Victim
@@ -57,19 +53,26 @@ class Tools:
     names_in: Callable[[str], Sequence[str]] | None = None
     """Finds names of drugs and diseases in a text, for the gate `evidence`."""
 
+    def item(self, trial: Trial) -> Question:
+        """Return the item of a trial, as the experiment has it."""
+        return self.items[trial.arm.place.dataset, trial.item.id]
 
-def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
-    """Return the successes of these attacks that experts have not found invalid."""
-    return [row for row in rows if _is_success(row) and row.attack in attacks]
+    def attack(self, trial: Trial) -> MedFuzz:
+        """Return the attack of a trial."""
+        return self.attacks[trial.arm.attack.label]
 
+    def victim(self, trial: Trial) -> Victim:
+        """Return the victim of a trial, as it is asked about the data set."""
+        return self.victims[trial.arm.place.victim].on(trial.arm.place.dataset)
 
-def _is_success(row: TrialRow) -> bool:
-    return is_flipped(row) and not is_refused(row)
+    def tests(self, trial: Trial) -> bool:
+        """Return whether a trial is a success of one of the attacks."""
+        return trial.first is not None and trial.arm.attack.label in self.attacks
 
 
 def outlook(
-    rows: Sequence[TrialRow],
-    chosen: Sequence[TrialRow],
+    trials: Sequence[Trial],
+    chosen: Sequence[Trial],
     tools: Tools,
     settings: Settings,
     scope: Scope,
@@ -79,7 +82,7 @@ def outlook(
     """Return sentences on the most that the tests still ask, and on what they could show.
 
     Args:
-        rows: trials of the run; all of them make the family, tested or not.
+        trials: of the run; all of them make the family, tested or not.
         chosen: successes to test.
         tools: parts of the experiment.
         settings: settings of the tests.
@@ -89,18 +92,18 @@ def outlook(
     """
     n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
     costs, bound, too_dear = [], Bound(), list[ControlCost]()
-    for row in chosen:
-        attack = tools.attacks[row.attack]
-        cost = settings.cost(attack.attempts, _statistic(row, tools))
+    for trial in chosen:
+        attack = tools.attack(trial)
+        cost = settings.cost(attack.attempts, _statistic(trial, tools))
         costs.append(cost)
-        if row.trial_id in ended:
+        if trial.id in ended:
             continue
         if settings.plan(cost).most < 1:
             too_dear.append(cost)
             continue
         votes = most_votes(n_judges) if has_panel(attack, tools) else 0
         bound += bound_of(attack.attempts, settings, votes=votes)
-        judged |= {(row.dataset, row.item_id)} if votes else set()
+        judged |= {(trial.arm.place.dataset, trial.item.id)} if votes else set()
     bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
     before = f", {len(ended)} of them tested before" if ended else ""
     head = f"significance: {len(chosen)} successes{before}, {settings.null.value} controls"
@@ -114,99 +117,100 @@ def outlook(
     if scope.items:
         named = ", ".join(scope.items[:8])
         sentences.append(f"significance: the family was named before the first query: {named}")
-    ids = {row.trial_id for row in chosen} | set(done)
-    tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
-    n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
+    ids = {trial.id for trial in chosen} | set(done)
+    tested = [trial for trial in trials if trial.id in ids and scope.holds(trial)]
+    n_successes, n_attacked = family_counts(family_of(trials, tested, scope))
     plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
     if plan.most and tested:
         best = Attainable(
             n_tested=len(tested),
             n_family=n_attacked if settings.null.counts_attacked else n_successes,
             p_min=plan.p_min,
-            method=scope.adjust,
+            adjust=scope.adjust,
         )
         sentences.append(
             f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
-            f"adjusted {best.adjusted:.3g}"
+            f"adjusted {best.smallest:.3g}"
         )
 
         def max_calls(n_controls: int) -> int:
             return max(cost.needed(n_controls) for cost in costs)
 
         bounded = settings.controls.fixed is None
-        if too_few := shortfall(best, max_calls if bounded else None):
+        if too_few := best.shortfall(max_calls if bounded else None):
             sentences.append(f"significance: {too_few}")
-    sentences.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    sentences.append(f"significance: {settings.null.caution}")
     return sentences
 
 
-def _statistic(row: TrialRow, tools: Tools) -> Statistic:
+def _statistic(trial: Trial, tools: Tools) -> Statistic:
     """Return the likely statistic for T; answers are counted if options have no probabilities."""
-    task = tools.victims[row.victim].on(row.dataset).task
+    task = tools.victim(trial).task
     is_scored = getattr(task, "answer_by", None) is AnswerBy.LETTER
     return Statistic.KEY_PROBABILITY if is_scored else Statistic.SHARE_CORRECT
 
 
 def studies(
-    chosen: Sequence[TrialRow], rows: Sequence[TrialRow], tools: Tools, settings: Settings
+    chosen: Sequence[Trial], trials: Sequence[Trial], tools: Tools, settings: Settings
 ) -> list[Study]:
     """Return one study for every chosen success; the same ones in every process.
 
     Args:
         chosen: successes to test.
-        rows: trials of the run; an earlier success on the item shares its controls, tested or not.
+        trials: of the run; an earlier success on the item shares its controls, tested or not.
         tools: parts of the experiment.
         settings: settings of the tests.
     """
-    successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
-    described = [(row, slots_of(_fuzz(row, tools), _insertions_of(row))) for row in successes]
-    leader_of = leaders(described)
-    return [_study(row, leader_of[row.trial_id], tools, settings) for row in chosen]
+    successes = [trial for trial in trials if tools.tests(trial)]
+    leader_of = leaders([(trial, _slots(trial, tools)) for trial in successes])
+    return [_study(trial, leader_of[trial.id], tools, settings) for trial in chosen]
 
 
-def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
-    return Candidate(item=tools.items[row.dataset, row.item_id], edits=decode_edits(row.edits))
+def _fuzz(trial: Trial, tools: Tools) -> Candidate:
+    return Candidate(item=tools.item(trial), edits=trial.edits)
 
 
-def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) -> Study:
-    attack, fuzz = tools.attacks[row.attack], _fuzz(row, tools)
+def _study(trial: Trial, leader: Trial, tools: Tools, settings: Settings) -> Study:
+    attack, fuzz = tools.attack(trial), _fuzz(trial, tools)
     success = Success(
         fuzz=fuzz,
         attempts=attack.attempts,
-        likely_statistic=_statistic(row, tools),
+        likely_statistic=_statistic(trial, tools),
     )
 
     def steps() -> StudyFlow:
         return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
-    spec = {"trial": row.trial_id, "edits": row.edits, **settings.as_json()}
+    spec = {"trial": trial.id, "edits": edits_text(trial.edits), **settings.as_json()}
     if has_panel(attack, tools):
         spec["panel"] = True
-    if leader.trial_id != row.trial_id:
-        spec["leader"] = leader.trial_id
-    return replace(study_of(leader, tools, Purpose.TEST, spec, steps), seed=row.seed)
+    if leader is not trial:
+        spec["leader"] = leader.id
+    return replace(study_of(leader, tools, Purpose.TEST, spec, steps), seed=trial.arm.seed)
 
 
 def study_of(
-    row: TrialRow,
+    trial: Trial,
     tools: Tools,
     purpose: Purpose,
     spec: dict[str, Any],
     steps: Callable[[], StudyFlow],
 ) -> Study:
     """Return a study of one trial; the victim is asked as in the trial, sampled at TEMPERATURE."""
-    item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
-    on_dataset = tools.victims[row.victim].on(row.dataset)
-    victim = victim_of(on_dataset, attack, row.dataset, item, row.seed, row.repeat)
+    arm, item = trial.arm, tools.item(trial)
+    dataset, group, _ = arm.place
+    victim = victim_of(
+        tools.victim(trial), tools.attack(trial), dataset, item, arm.seed, trial.repeat
+    )
     return Study(
         purpose=purpose,
-        dataset=row.dataset,
-        group=row.group,
+        dataset=dataset,
+        group=group,
         victim=victim,
         sampled=at_temperature(victim, TEMPERATURE),
-        attack_label=row.attack,
-        attack_spec=json.loads(row.attack_spec),
-        seed=row.seed,
+        attack_label=arm.attack.label,
+        attack_spec=dict(arm.attack.params),
+        seed=arm.seed,
         item=item,
         spec=spec,
         steps=steps,
@@ -222,15 +226,15 @@ def at_temperature(victim: Victim, temperature: float) -> Victim:
     return replace(victim, task=replace(task, decoding=decoding))
 
 
-def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
+def _controls(leader: Trial, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
     """Return a success's controls, made from its leader's insertions and random streams."""
-    attack, item = tools.attacks[leader.attack], fuzz.item
-    slots = slots_of(_fuzz(leader, tools), _insertions_of(leader))
+    attack, item, arm = tools.attack(leader), fuzz.item, leader.arm
+    slots = _slots(leader, tools)
     gate = _gate(attack, slots, tools)
 
     def rng_of(purpose: str, number: int) -> np.random.Generator:
-        stream = f"test/{purpose}/{leader.attack}/{leader.repeat}"
-        return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
+        stream = f"test/{purpose}/{arm.attack.label}/{leader.repeat}"
+        return rng_for(arm.seed or 0, stream, arm.place.dataset, item.id, number)
 
     writer = None
     if settings.generator == "attacker":
@@ -259,11 +263,12 @@ def has_panel(attack: MedFuzz, tools: Tools) -> bool:
     return bool(judges_in(tools.roles)) and attack.has_panel
 
 
-def _insertions_of(row: TrialRow) -> list[tuple[str, str]]:
-    """Return (category, text) of what the attacker says it inserted at the success."""
-    picked = pick_attempt(row)
-    named = [each for each in entries(row) if each.get("attempt") == picked and "added" in each]
-    return [(one["category"], one["text"]) for each in named for one in each["added"]]
+def _slots(trial: Trial, tools: Tools) -> Sequence[Slot]:
+    """Return the insertions of a success without their words; the attacker names their category."""
+    picked = pick_attempt(trial)
+    records = [one for one in trial.records if one.get("attempt") == picked and "added" in one]
+    added = [(one["category"], one["text"]) for record in records for one in record["added"]]
+    return slots_of(_fuzz(trial, tools), added)
 
 
 def _gate(

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from medstress.analyses.families import settings_key
+from medstress.analyses.run import Run
+from medstress.analyses.significance import PURPOSE
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.errors import UsageError
-from medstress.core.rows import TrialRow
+from medstress.core.trials import Trial
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.study import Study
@@ -16,22 +19,14 @@ from medstress.experiment.file.config import LIMITS, SignificanceTable
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import limits_of
-from medstress.metrics.counts import is_refused
-from medstress.metrics.significance.members import has_id, settings_key
-from medstress.results.load import StoredRun
-from medstress.results.rows import trial_rows
 from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
-from medstress.significance.plan import (
-    Tools,
-    outlook,
-    studies,
-    testable,
-)
+from medstress.significance.plan import Tools, outlook, studies
 from medstress.significance.settings import Settings, settings_of
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
+_HASH = "blake2b-128:"
 Note = Callable[[str], None]
 OnProgress = Callable[[Progress], None]
 Start = Callable[[], Scheduler]
@@ -65,7 +60,7 @@ class Listeners:
 
 
 def finish_tests(
-    store: RunStore, prepared: Prepared, rows: Sequence[TrialRow], listeners: Listeners
+    store: RunStore, prepared: Prepared, trials: Sequence[Trial], listeners: Listeners
 ) -> bool:
     """Test all successes of a run, if its experiment has a `[test]` table.
 
@@ -77,17 +72,17 @@ def finish_tests(
         return True
     tools, settings = _tools(prepared), settings_of(table)
     start = _starter(store, prepared, listeners.progress)
-    if not _faithfulness(table, store, rows, tools, start, listeners):
+    if not _faithfulness(table, store, trials, tools, start, listeners):
         return False
     if not table.significance:
         return True
     try:
-        successes = _to_test(store, rows, tools, settings, Selection(), listeners)
+        successes = _to_test(store, trials, tools, settings, Selection(), listeners)
     except UsageError as error:
         store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
         listeners.say(str(error))
         return True
-    return _ask(store, rows, tools, settings, successes, start, listeners)
+    return _ask(store, trials, tools, settings, successes, start, listeners)
 
 
 def conduct_tests(
@@ -116,21 +111,21 @@ def conduct_tests(
     table = prepared.experiment.test
     assert table is not None
     tools, start = _tools(prepared), _starter(store, prepared, listeners.progress)
-    settings, rows = settings_of(table), _rows(store)
-    successes = _to_test(store, rows, tools, settings, selection, listeners)
+    settings, trials = settings_of(table), _trials(store)
+    successes = _to_test(store, trials, tools, settings, selection, listeners)
     if dry_run:
         if successes:
-            _announce(store, rows, tools, settings, successes, listeners)
+            _announce(store, trials, tools, settings, successes, listeners)
         else:
             listeners.say(f"significance: {_no_success(store)}")
-        _announce_judged(_judged(table, rows, tools), listeners)
+        _announce_judged(_judged(table, trials, tools), listeners)
         return None
-    if _faithfulness(table, store, rows, tools, start, listeners) and _ask(
-        store, rows, tools, settings, successes, start, listeners
+    if _faithfulness(table, store, trials, tools, start, listeners) and _ask(
+        store, trials, tools, settings, successes, start, listeners
     ):
         return None if successes else f"nothing was tested: {_no_success(store)}"
     done = _done(store, settings)
-    n_done = sum(row.trial_id in done for row in successes)
+    n_done = sum(trial.id in done for trial in successes)
     own = prepared.experiment.experiment
     limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
     reached = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
@@ -162,19 +157,19 @@ def _announce_judged(judged: Sequence[Study], listeners: Listeners) -> None:
 def _faithfulness(
     table: SignificanceTable,
     store: RunStore,
-    rows: Sequence[TrialRow],
+    trials: Sequence[Trial],
     tools: Tools,
     start: Start,
     listeners: Listeners,
 ) -> bool:
     """Ask what reasonings say; return False if a limit of the run stopped it."""
-    judged = _judged(table, rows, tools)
+    judged = _judged(table, trials, tools)
     _announce_judged(judged, listeners)
     return not judged or _conduct(store, judged, start)
 
 
-def _judged(table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools) -> list[Study]:
-    return mention_studies(rows, tools) if table.faithfulness else []
+def _judged(table: SignificanceTable, trials: Sequence[Trial], tools: Tools) -> list[Study]:
+    return mention_studies(trials, tools) if table.faithfulness else []
 
 
 def _conduct(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
@@ -184,30 +179,30 @@ def _conduct(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
     return progress.n_done + progress.n_skipped == len(planned)
 
 
-def _rows(store: RunStore) -> Sequence[TrialRow]:
+def _trials(store: RunStore) -> Sequence[Trial]:
     store.commit()
-    with closing(StoredRun(store.folder)) as run:
-        return trial_rows(run)
+    return Run.open(store.folder).trials
 
 
 def _to_test(
     store: RunStore,
-    rows: Sequence[TrialRow],
+    trials: Sequence[Trial],
     tools: Tools,
     settings: Settings,
     selection: Selection,
     listeners: Listeners,
-) -> list[TrialRow]:
+) -> list[Trial]:
     """Return the selected successes; by default those of the family."""
-    if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
+    ours = [trial for trial in trials if tools.tests(trial)]
+    if refused := [trial.item.id for trial in ours if trial.is_refused]:
         listeners.note(
-            f"significance: left out because experts find them not valid: {', '.join(left_out)}"
+            f"significance: left out because experts find them not valid: {', '.join(refused)}"
         )
-    successes = testable(rows, tools.attacks)
+    successes = [trial for trial in ours if not trial.is_refused]
     if selection == Selection():
         scope = scope_of(settings, store.manifest())
-        return [row for row in successes if scope.holds(row)]
-    return _choose(successes, selection, rows)
+        return [trial for trial in successes if scope.holds(trial)]
+    return _choose(successes, selection, trials)
 
 
 def _done(store: RunStore, settings: Settings) -> set[str]:
@@ -217,7 +212,7 @@ def _done(store: RunStore, settings: Settings) -> set[str]:
         return {
             one.spec["trial"]
             for one in reader.inquiries()
-            if one.purpose == "test" and one.findings and settings_key(one.spec) == key
+            if one.purpose == PURPOSE and one.findings and settings_key(one.spec) == key
         }
 
 
@@ -229,10 +224,10 @@ def _ended(store: RunStore) -> set[str]:
 
 def _announce(
     store: RunStore,
-    rows: Sequence[TrialRow],
+    trials: Sequence[Trial],
     tools: Tools,
     settings: Settings,
-    successes: Sequence[TrialRow],
+    successes: Sequence[Trial],
     listeners: Listeners,
 ) -> None:
     """Announce what the tests ask at most, and what they could show, before they run."""
@@ -241,34 +236,35 @@ def _announce(
         return
     scope, done = scope_of(settings, store.manifest()), _done(store, settings)
     ended_studies = _ended(store)
-    planned = zip(successes, studies(successes, rows, tools, settings), strict=True)
-    ended = {row.trial_id for row, study in planned if study.id in ended_studies}
-    for line in outlook(rows, successes, tools, settings, scope, done, ended):
+    planned = zip(successes, studies(successes, trials, tools, settings), strict=True)
+    ended = {trial.id for trial, study in planned if study.id in ended_studies}
+    for line in outlook(trials, successes, tools, settings, scope, done, ended):
         listeners.say(line)
 
 
 def _ask(
     store: RunStore,
-    rows: Sequence[TrialRow],
+    trials: Sequence[Trial],
     tools: Tools,
     settings: Settings,
-    successes: Sequence[TrialRow],
+    successes: Sequence[Trial],
     start: Start,
     listeners: Listeners,
 ) -> bool:
-    _announce(store, rows, tools, settings, successes, listeners)
+    _announce(store, trials, tools, settings, successes, listeners)
     if not successes:
         return True
     manifest = store.manifest()
     store.write_manifest(with_scope(manifest, settings, scope_of(settings, manifest)))
-    return _conduct(store, studies(successes, rows, tools, settings), start)
+    return _conduct(store, studies(successes, trials, tools, settings), start)
 
 
 def _choose(
-    successes: Sequence[TrialRow], selection: Selection, rows: Sequence[TrialRow]
-) -> list[TrialRow]:
+    successes: Sequence[Trial], selection: Selection, trials: Sequence[Trial]
+) -> list[Trial]:
     if selection.trial is not None:
-        matching = [row for row in rows if has_id(row, selection.trial)]
+        start = _bare(selection.trial)
+        matching = [trial for trial in trials if _bare(trial.id).startswith(start)]
         if len(matching) != 1:
             n = f"{len(matching)} trials have an" if matching else "no trial has this"
             problem = f"{n} id that begins so" if matching else f"{n} id"
@@ -276,7 +272,7 @@ def _choose(
                 f"--trial {selection.trial}: {problem}; list the ids (column trial_id) with: "
                 "medstress export DIR --table trials --to trials.csv"
             )
-        if is_refused(matching[0]):
+        if matching[0].is_refused:
             raise UsageError(
                 f"--trial {selection.trial}: experts find that the key no longer holds after this "
                 "success (medstress review); only valid successes are tested"
@@ -289,20 +285,25 @@ def _choose(
         return matching
     if not selection.items:
         return list(successes)
+    tested = {trial.item.id for trial in successes}
     for name in selection.items:
-        if not any(row.item_id == name for row in successes):
-            known = sorted({row.item_id for row in successes})
-            others = f" (items with one: {', '.join(known[:8])})" if known else ""
-            refused = any(row.item_id == name and is_refused(row) for row in rows)
+        if name not in tested:
+            others = f" (items with one: {', '.join(sorted(tested)[:8])})" if tested else ""
+            refused = any(trial.item.id == name and trial.is_refused for trial in trials)
             kind = "success that experts find valid" if refused else "success of medfuzz"
             raise UsageError(f"--item {name}: no {kind} on this item{others}")
-    return [row for row in successes if row.item_id in selection.items]
+    return [trial for trial in successes if trial.item.id in selection.items]
+
+
+def _bare(trial_id: str) -> str:
+    """Return an id, or its beginning, without the mark of its hash."""
+    return trial_id.removeprefix(_HASH)
 
 
 def _tools(prepared: Prepared) -> Tools:
     free = free_group(prepared.attacks)
     attacks = {part.label: part.attack for part in prepared.attacks}
-    tested = {label: each for label, each in attacks.items() if isinstance(each, MedFuzz)}
+    tested = {label: one for label, one in attacks.items() if isinstance(one, MedFuzz)}
     return Tools(
         victims={victim.label: victim for victim in prepared.victims},
         attacks=tested,

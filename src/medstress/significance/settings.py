@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from medstress.analyses.families import MAX_CALLS, Adjust, ControlCost, Null, Statistic, cost_of
 from medstress.experiment.file.config import SignificanceTable
-from medstress.metrics.old_stats.monte_carlo import ControlPlan
-from medstress.metrics.significance.control_costs import MAX_CALLS, ControlCost, cost_of
-from medstress.metrics.significance.families import Adjust, Null
-from medstress.metrics.significance.hardness import Statistic
+from medstress.stats.permutation import ControlPlan
 
 Generator: TypeAlias = Literal["lexicon", "attacker"]
 

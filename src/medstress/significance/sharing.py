@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot
-from medstress.core.rows import TrialRow
+from medstress.core.trials import Trial
 
-Described: TypeAlias = tuple[TrialRow, Sequence[Slot]]
+Described: TypeAlias = tuple[Trial, Sequence[Slot]]
 """A success and the slots of its insertions."""
 
 
-def leaders(successes: Sequence[Described]) -> dict[str, TrialRow]:
+def leaders(successes: Sequence[Described]) -> dict[str, Trial]:
     """Return the success whose controls each success is compared with: itself or an earlier one.
 
     Two successes on one item share one set of controls if their insertions are alike: the same
@@ -26,24 +26,20 @@ def leaders(successes: Sequence[Described]) -> dict[str, TrialRow]:
     Returns:
         The leader by trial identifier.
     """
-    chosen: dict[str, TrialRow] = {}
+    chosen: dict[str, Trial] = {}
     heads: list[Described] = []
     for one in successes:
-        row = one[0]
         head = next((head for head in heads if _alike(head, one)), None)
         if head is None:
             heads.append(one)
-        chosen[row.trial_id] = row if head is None else head[0]
+        chosen[one[0].id] = one[0] if head is None else head[0]
     return chosen
 
 
 def _alike(head: Described, one: Described) -> bool:
-    (first, ours), (row, theirs) = head, one
-    places = [
-        (each.dataset, each.group, each.victim, each.attack, each.item_id) for each in (first, row)
-    ]
-    is_there = places[0] == places[1] and len(ours) == len(theirs)
-    return is_there and all(map(_like, ours, theirs))
+    (first, slots), (second, others) = head, one
+    places = [(t.arm.place, t.arm.attack.label, t.item.id) for t in (first, second)]
+    return places[0] == places[1] and len(slots) == len(others) and all(map(_like, slots, others))
 
 
 def _like(ours: Slot, theirs: Slot) -> bool:

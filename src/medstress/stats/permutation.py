@@ -14,7 +14,9 @@ LEAST_CONTROLS = 30
 """The paper's number of controls; `p_paper` of an adaptive test is of its first 30."""
 MOST_CONTROLS = 999
 """The most controls that an adaptive test draws."""
-_TOLERANCE, _TIE = 1e-12, 1e-9
+_TOLERANCE = 1e-12
+TIE = 1e-9
+"""Statistics that differ by no more than this are ties."""
 FLIPS = 4_999
 """Patterns of signs that are drawn where there are too many to list."""
 _FLIP_SEED, _FLIP_TOLERANCE = 20_260_102, 1e-9
@@ -103,7 +105,7 @@ def is_as_hard(control: float, observed: float) -> bool:
     >>> is_as_hard(0.5, 0.5), is_as_hard(0.6, 0.5)
     (True, False)
     """
-    return control <= observed + _TIE
+    return control <= observed + TIE
 
 
 def p_values(as_hard: Sequence[bool], plan: ControlPlan, n_distinct: int | None = None) -> PValues:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from math import isfinite
@@ -14,7 +15,7 @@ from medstress.core.calls import Answer, Chosen, Compared, Generated, Scored, Ta
 from medstress.core.errors import StoreError
 from medstress.core.items import Item, Question, StoredItem
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.core.text import Edit, edits_of
+from medstress.core.text import Edit, edit_rows, edits_of
 
 _CLASSES: Mapping[str, type[StoredItem]] = {
     item.tag: item for item in (Question, TaggedText, SentencePair)
@@ -77,6 +78,15 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
 def decode_edits(text: str) -> tuple[Edit, ...]:
     """Decode edits from the JSON text of their rows (`medstress.core.text.edit_rows`)."""
     return edits_of(orjson.loads(text))
+
+
+def edits_text(edits: Iterable[Edit]) -> str:
+    """Return edits as the JSON text that inquiries name them by; ids hold it, so it never changes.
+
+    >>> edits_text(edits_of([["stem", 0, 3, "Ein"]]))
+    '[["stem", 0, 3, "Ein"]]'
+    """
+    return json.dumps(edit_rows(edits), ensure_ascii=False)
 
 
 def encode_item(item: Item | StoredItem) -> str:

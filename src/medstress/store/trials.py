@@ -136,13 +136,6 @@ class Folder:
             self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
             reader.check_unchanged()
 
-    def read(self, question: Callable[[RunReader], R]) -> R:
-        """Return what is read from the run's file, opened again for it."""
-        with interpreting(self.path / FILE), closing(RunReader(self.path)) as reader:
-            answer = question(reader)
-            reader.check_unchanged()
-        return answer
-
     @cached_property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries, in order."""
@@ -153,7 +146,7 @@ class Folder:
                 queries[number].append((query, edits_of(orjson.loads(edits))))
             return queries
 
-        return self.read(collect)
+        return read(self.path, collect)
 
     def answers(
         self, numbers: Sequence[int]
@@ -171,13 +164,17 @@ class Folder:
                 queries[number][query][1].append(decode_answer(body, *tokens))
             return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
-        return self.read(collect)
+        return read(self.path, collect)
+
+    def read(self, question: Callable[[RunReader], R]) -> R:
+        """Return what is read from the run's file, opened again for it."""
+        return read(self.path, question)
 
     @cached_property
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-        return self.read(lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
+        return read(self.path, lambda reader: Substitutions.of(self.trials, reader.attack_edits()))
 
     @cached_property
     def names(self) -> Mapping[int, frozenset[str]]:
@@ -194,7 +191,19 @@ class Folder:
                     names[number].update(edit[3].casefold() for edit in edits)
             return {number: frozenset(drawn) for number, drawn in names.items()}
 
-        return self.read(collect)
+        return read(self.path, collect)
+
+
+def read(folder: Path, question: Callable[[RunReader], R]) -> R:
+    """Return what is read from the file of a run folder, opened for it.
+
+    Raises:
+        StoreError: see `Folder`.
+    """
+    with interpreting(folder / FILE), closing(RunReader(folder)) as reader:
+        answer = question(reader)
+        reader.check_unchanged()
+    return answer
 
 
 def _root(reader: RunReader, path: Path) -> str | None:
@@ -221,18 +230,19 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
     for row in reader.trials():
         key = (row.dataset, row.group, row.victim, row.attack, row.seed)
         if key not in arms:
-            arms[key] = _arm(row, records.get(row.attack, {}))
+            arms[key] = arm_of(row, records.get(row.attack, {}))
         whole = stored[row.item][1]
         unit = row.result.get("unit", WHOLE)
         if (row.item, unit) not in units:
             units[row.item, unit] = whole.of_unit(unit)
         cluster = clusters[row.dataset][whole.id]
         number = numbers[row.trial_id]
-        trials.append(_trial(row, number, arms[key], units[row.item, unit], cluster, embedder))
+        trials.append(trial_of(row, number, arms[key], units[row.item, unit], cluster, embedder))
     return trials
 
 
-def _arm(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
+def arm_of(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
+    """Return the arm of a stored trial; `record` is what the manifest says of its attack."""
     spec = json.loads(row.spec)
     attack = AttackRecord(
         label=row.attack,
@@ -249,9 +259,22 @@ def _arm(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
     return Arm(place=place, attack=attack, seed=row.seed, control_of=record.get("control_of"))
 
 
-def _trial(
-    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None
+def trial_of(
+    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None = None
 ) -> Trial:
+    """Decode a stored trial.
+
+    Args:
+        row: the trial.
+        number: its row in the run's file.
+        arm: its arm.
+        item: the unit that it is about.
+        cluster: of the item.
+        embedder: hash of the one whose similarities of prompts count.
+
+    Raises:
+        StoreError: its counts contradict the ledger.
+    """
     result = row.result
     queries = _queries(row)
     verdict = Verdict(row.verdict)

@@ -168,6 +168,52 @@ def trial(
     return Trial(**{**fields, **rest})
 
 
+Outcome: TypeAlias = Callable[[int, Mapping[str, Any]], int | None]
+"""(number of a question, parameters of an attack) -> query of the first success, or None."""
+
+
+def outcomes(
+    attacks: Mapping[str, Mapping[str, Any]],
+    outcome: Outcome,
+    n_items: int = 40,
+    wrong: int = 0,
+    *,
+    seeds: Sequence[int | None] = (0,),
+    change: Callable[[Trial], Trial] = lambda one: one,
+    **place: str,
+) -> list[Trial]:
+    """Return the trials of attacks whose outcomes are given.
+
+    Args:
+        attacks: label -> parameters, `name` and `budget` among them.
+        outcome: when each attack succeeds on each question.
+        n_items: questions.
+        wrong: of these, the first ones, which the model has wrong before any edit.
+        seeds: of every attack.
+        change: what becomes of every trial in the end.
+        place: as `arm` takes it.
+    """
+    trials = []
+    for label, params in attacks.items():
+        record = AttackRecord(
+            label=label,
+            name=str(params["name"]),
+            budget=int(params["budget"]),
+            params=params,
+            draws_names=True,
+        )
+        for seed in seeds:
+            at = arm(record, seed, **place)
+            for i in range(n_items):
+                asks = question(i, key="ABCD"[i % 4])
+                if i < wrong:
+                    one = trial(i, at, item=asks, verdict=Verdict.ALREADY_WRONG)
+                else:
+                    one = trial(i, at, item=asks, flipped_at=outcome(i, params))
+                trials.append(change(one))
+    return trials
+
+
 def tagged(
     number: int,
     at: Arm,

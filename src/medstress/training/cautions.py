@@ -8,7 +8,7 @@ from typing import Any
 from medstress.attacks.noise import Synonym
 from medstress.experiment.file.training_table import TrainTable
 from medstress.experiment.plan.plan import Prepared
-from medstress.metrics.sentences.training_seeds import ENOUGH_SEEDS
+from medstress.stats.trainings import ENOUGH_SEEDS
 
 
 def cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:

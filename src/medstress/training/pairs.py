@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from medstress.analyses.correlations import pearson
 from medstress.core.sentences import SentencePair
-from medstress.metrics.sentences.correlations import coefficient
 from medstress.training.learner import (
     Columns,
     Start,
@@ -77,7 +77,7 @@ class _PairLearner:
             for start in range(0, len(examples), _READ_BATCH):
                 values += self._values(examples[start : start + _READ_BATCH]).float().tolist()
         gold = np.array([one.target for one in examples])
-        return coefficient(gold, np.array([values]), "pearson")[0] or 0.0
+        return pearson(gold, np.array(values)) or 0.0
 
     def _rows(self, items: Sequence[SentencePair]) -> list[tuple[Columns, ...]]:
         raise NotImplementedError

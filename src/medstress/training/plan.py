@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from medstress.analyses.training import Kind as KindRecord
+from medstress.analyses.training import on_names
 from medstress.attacks.noise import Synonym
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
@@ -17,7 +19,6 @@ from medstress.experiment.file.sources import Source
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.metrics.sentences.surrogates import met_lines
 from medstress.running.perturb import check_perturbed_alone
 from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
@@ -291,8 +292,9 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
     if table.twice:
         yield "twice: no training stops early (patience = 0), so that kinds differ in items only"
     kinds = {model.kind.name: model.kind for model in plan.models if model.kind.attacks}
-    entries = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
-    yield from met_lines({"adversarial": entries})
+    yield from on_names(
+        KindRecord(name=kind.name, attacks=(), **plan.names_met(kind)) for kind in kinds.values()
+    )
     for caution in plan.cautions:
         yield f"! {caution}"
     if plan.prepared.kind.draws_names:

@@ -10,17 +10,19 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from medstress.analyses.as_json import as_json
+from medstress.analyses.run import Run
+from medstress.analyses.training import TRAINING
 from medstress.core.errors import StoreError
 from medstress.experiment.file.config import Experiment
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
-from medstress.results.load import open_run, stored_manifest
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_folder, run_prepared
 from medstress.store.database import translated
+from medstress.store.load import stored_manifest
 from medstress.store.run_store import lock_folder
-from medstress.summary.summary import summarise_run
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
@@ -92,8 +94,7 @@ def train_experiment(
 
 def write_comparison(folder: Path) -> None:
     """Write the comparison of the models beside the run of the attacks on them."""
-    with open_run(folder) as stored:
-        comparison = summarise_run(stored)["training"]
+    comparison = as_json(Run.open(folder).of(TRAINING))
     _write(folder / RESULT_FILE, {"format": 1, **comparison})
 
 

@@ -12,7 +12,7 @@ from medstress.attacks.choices import default_variants, exclusions
 from medstress.attacks.discrete_zoo.gradient import cosines
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
-from medstress.core.text import Edit
+from medstress.store.trials import Span
 
 
 def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:
@@ -22,7 +22,7 @@ def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:
 
 
 def names_allowed(
-    item: Question, place: Edit, resources: Resources, spec: Mapping[str, Any]
+    item: Question, span: Span, resources: Resources, spec: Mapping[str, Any]
 ) -> NDArray[np.int64]:
     """Find the names of the vocabulary that an arm may put into a span.
 
@@ -30,7 +30,7 @@ def names_allowed(
 
     Args:
         item: the item.
-        place: an edit of the span.
+        span: field, start and end of the text that a name replaces.
         resources: the group's resources.
         spec: the arm's parameters.
 
@@ -41,7 +41,8 @@ def names_allowed(
     allowed, threshold = names.allowed(item, exclusions_of(spec)), _threshold(spec)
     if threshold is None:
         return allowed
-    original = item.text_of(place.field)[place.start : place.end]
+    field, start, end = span
+    original = item.text_of(field)[start:end]
     return allowed[cosines(names.vectors, names.vector(original))[allowed] >= threshold]
 
 

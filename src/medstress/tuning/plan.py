@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
+from medstress.analyses.tuning import RULE, SAME_ITEMS, TUNING_SPLIT, has_n, template_of
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.core.errors import UsageError
+from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.experiment.file.config import AnalysisTable, TuneTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.tuning.choice import RULE, is_pdws, split_position, template_of
-from medstress.tuning.numbers import SAME_ITEMS, TUNING
 
 MIN_ITEMS = 5
 """Fewest attackable items on each side of the split; with fewer, one item moves a rate by 0.2."""
@@ -80,16 +80,16 @@ class TuningPlan:
             keep=self.is_tuned_on,
             settings={"tune": {"part": part, **{key: self.settings[key] for key in keys}}},
             notes={"tuning": self.notes(part)},
-            is_judged=part != TUNING,
+            is_judged=part != TUNING_SPLIT,
         )
 
     def tuning(self) -> Prepared:
         """Return the run that n is chosen from."""
-        part = SAME_ITEMS if self.same_items else TUNING
+        part = SAME_ITEMS if self.same_items else TUNING_SPLIT
         found: dict[tuple[str, float], AttackPart] = {}
         others: list[AttackPart] = []
         for each in self.prepared.attacks:
-            if not is_pdws(each.attack.spec()):
+            if not has_n(each.attack.spec()):
                 others += [each] * self.same_items
                 continue
             attack: Any = each.attack
@@ -152,7 +152,7 @@ def _template(row: Mapping[str, Any]) -> str | None:
         attack = make_attack(name, {**given, "n": 1.0})
     except (UsageError, TypeError):
         return None
-    return template_of(attack.spec()) if is_pdws(attack.spec()) else None
+    return template_of(attack.spec()) if has_n(attack.spec()) else None
 
 
 def check_plan(plan: TuningPlan) -> None:
@@ -161,7 +161,7 @@ def check_plan(plan: TuningPlan) -> None:
     Raises:
         UsageError: there is no n to tune, the budget does not fit, or a split has too few items.
     """
-    tuned = [part for part in plan.prepared.attacks if is_pdws(part.attack.spec())]
+    tuned = [part for part in plan.prepared.attacks if has_n(part.attack.spec())]
     if not tuned:
         raise UsageError(
             'there is no n to tune: no [[attack]] has sampler = "pdws"; add name = '
@@ -193,3 +193,12 @@ def check_plan(plan: TuningPlan) -> None:
                 f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; each needs at "
                 f"least {MIN_ITEMS}: use more items, or another share in [tune]"
             )
+
+
+def split_position(key: Sequence[object]) -> float:
+    """Return a pseudo-random position in [0, 1); below the tuning share, n is chosen on the item.
+
+    Args:
+        key: JSON values that identify the item.
+    """
+    return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64

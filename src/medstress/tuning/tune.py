@@ -8,7 +8,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.analyses.as_json import as_json
+from medstress.analyses.run import Run
+from medstress.analyses.tuning import (
+    REPORT,
+    SAME_ITEMS,
+    TUNING,
+    Choice,
+    Chosen,
+    Grid,
+    has_n,
+    places_without_n,
+    regime_of,
+    template_of,
+)
 from medstress.attacks.controls.arm import ControlArm
+from medstress.core.arms import Place
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.outcomes import Verdict
 from medstress.costs.experiment import estimate
@@ -19,23 +34,12 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import refuse_link, write_text
-from medstress.metrics.counts import is_failed_at_baseline
-from medstress.results.load import StoredRun, open_run, stored_manifest
-from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import run_folder, run_prepared
 from medstress.store.database import translated
+from medstress.store.load import stored_manifest
 from medstress.store.run_store import FILE, lock_folder
-from medstress.tuning.choice import is_pdws, regime_of, template_of
-from medstress.tuning.numbers import (
-    REPORT,
-    SAME_ITEMS,
-    describe_tuning,
-    place_of,
-    places_without_n,
-    victims_without_n,
-)
 from medstress.tuning.plan import TuningPlan, check_plan, tune_every_n
 
 if TYPE_CHECKING:
@@ -147,9 +151,9 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
     shown: dict[tuple[str, str | None], AttackPart] = {}
     for part in plan.prepared.attacks:
         spec = part.attack.spec()
-        if is_pdws(spec) and (regime := regime_of(spec["n"])) is not None:
+        if has_n(spec) and (regime := regime_of(spec["n"])) is not None:
             shown.setdefault((template_of(spec), regime), part)
-        elif not is_pdws(spec):
+        elif not has_n(spec):
             shown[part.label, None] = part
     rest = Portion(keep=lambda item: not plan.is_tuned_on(item))
     attacks = plan.with_controls(shown.values())
@@ -182,12 +186,12 @@ def _tune(
     if plan.same_items:
         write_result(folder)
         return TunedFolders(tuning=split, report=split)
-    tuning = chosen(plan, split)
-    if tuning is None:
+    best = chosen(plan, split)
+    if best is None:
         return TunedFolders(tuning=split, report=None)
-    check_choices(folder, tuning["choices"])
+    check_choices(folder, best.choices)
     run_prepared(
-        report_of(plan, tuning, usage),
+        report_of(plan, best, usage),
         folder,
         lock=lock,
         retry_failed=retry_failed,
@@ -197,19 +201,20 @@ def _tune(
     return TunedFolders(tuning=split, report=folder)
 
 
-def chosen(plan: TuningPlan, split: Path) -> dict[str, Any] | None:
-    """Return the numbers of the tuning split's run, with the chosen n (docs: tuning).
+def chosen(plan: TuningPlan, split: Path) -> Chosen | None:
+    """Return the grids of the tuning split's run and the chosen n.
 
     Returns:
         None if its trials are not complete, or too many of them failed.
     """
-    with open_run(split) as stored:
-        if not stored.manifest["complete"] or _has_failed(stored, plan):
-            return None
-        return describe_tuning(stored, trial_rows(stored))
+    run = Run.open(split)
+    tuning = run.of(TUNING)
+    if tuning is None or not run.is_complete or _has_failed(run, plan):
+        return None
+    return Chosen(grids=tuning.grids, choices=tuning.choices)
 
 
-def report_of(plan: TuningPlan, tuning: Mapping[str, Any], usage: Usage = NO_USAGE) -> Prepared:
+def report_of(plan: TuningPlan, best: Chosen, usage: Usage = NO_USAGE) -> Prepared:
     """Prepare the run on the other items: the chosen n of each place, and the untuned attacks.
 
     A victim without a right tuning item in a place has no n and is left out there; its summary
@@ -217,49 +222,39 @@ def report_of(plan: TuningPlan, tuning: Mapping[str, Any], usage: Usage = NO_USA
 
     Args:
         plan: its victims need not be open.
-        tuning: what `chosen` returned.
+        best: what `chosen` returned.
         usage: of the tuning split's run, which counts against the limits.
 
     Raises:
         UsageError: no victim is left.
     """
     labels = set(victim_labels(plan.prepared.experiment.victim))
-    grids = [grid for grid in tuning["grids"] if grid["victim"] in labels]
+    grids = [grid for grid in best.grids if grid.victim in labels]
     without_n = places_without_n(grids)
-    if without_n and without_n.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
+    if without_n and without_n.keys() == {grid.place for grid in grids if grid.n_items}:
         (dataset, group, victim), n = next(iter(without_n.items()))
         raise UsageError(
             f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
             "correctly, so n cannot be tuned: use more items, a larger share in [tune] or another "
             "victim, with --fresh"
         )
-    places = {
-        (
-            *(choice[key] for key in ("dataset", "group", "victim")),
-            template_of(choice["template"]),
-            choice["n"],
-        )
-        for choice in tuning["choices"]
-    }
-
-    def is_chosen(*place: str, part: AttackPart) -> bool:
-        attack: Any = part.attack
-        return (*place, plan.template(attack), attack.n) in places
+    places = {(one.place, template_of(one.template), one.n) for one in best.choices}
 
     def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
         if isinstance(part.attack, ControlArm):
             part = replace(part, attack=part.attack.of)
-        if not is_pdws(part.attack.spec()):
+        if not has_n(part.attack.spec()):
             return (dataset, group, victim) not in without_n
-        return is_chosen(dataset, group, victim, part=part)
+        attack: Any = part.attack
+        return (Place(dataset, group, victim), plan.template(attack), attack.n) in places
 
-    used = {(template, n) for *_, template, n in places}
+    used = {(template, n) for _, template, n in places}
 
     def is_used(attack: Any) -> bool:
-        return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
+        return not has_n(attack.spec()) or (plan.template(attack), attack.n) in used
 
     attacks = plan.with_controls(p for p in plan.prepared.attacks if is_used(p.attack))
-    results = {"grids": grids, "choices": tuning["choices"], "queries": tuning["queries"]}
+    results = as_json(Chosen(grids=grids, choices=best.choices))
     portion = replace(
         plan.portion(REPORT),
         keep=lambda item: not plan.is_tuned_on(item),
@@ -270,7 +265,7 @@ def report_of(plan: TuningPlan, tuning: Mapping[str, Any], usage: Usage = NO_USA
         usd=usage.usd,
         seconds=usage.seconds,
     )
-    prepared = plan.prepared.without_victims(labels & victims_without_n(grids))
+    prepared = plan.prepared.without_victims(labels & _victims_without_n(grids))
     return replace(prepared, attacks=attacks, portion=portion)
 
 
@@ -278,17 +273,23 @@ def _left_out(split: Path) -> frozenset[str]:
     """Return the victims of a finished tuning split that have no part in the report."""
     if not (split / FILE).is_file():
         return frozenset()
-    with open_run(split) as stored:
-        if not stored.manifest.get("complete"):
-            return frozenset()
-        tuning = describe_tuning(stored, trial_rows(stored)) or {}
-    return victims_without_n(tuning.get("grids", ()))
+    if not stored_manifest(split).get("complete"):
+        return frozenset()
+    tuning = Run.open(split).of(TUNING)
+    return frozenset() if tuning is None else _victims_without_n(tuning.grids)
 
 
-def _has_failed(tuning: StoredRun, plan: TuningPlan) -> bool:
+def _victims_without_n(grids: Sequence[Grid]) -> frozenset[str]:
+    """Return the victims that were asked and had no item right in any place."""
+    without = places_without_n(grids)
+    others = {grid.victim for grid in grids if grid.n_items and grid.place not in without}
+    return frozenset(place.victim for place in without) - others
+
+
+def _has_failed(run: Run, plan: TuningPlan) -> bool:
     """True if more trials failed than the experiment allows, so that no n is chosen."""
     failed = sum(
-        row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in trial_rows(tuning)
+        trial.verdict is Verdict.FAILED or not trial.is_asked_clean for trial in run.trials
     )
     return failed > plan.prepared.experiment.experiment.max_failed
 
@@ -321,7 +322,7 @@ def check_folder(plan: TuningPlan, folder: Path) -> None:
         )
 
 
-def check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
+def check_choices(folder: Path, choices: Sequence[Choice]) -> None:
     """Check that the chosen n are those of the report in the folder.
 
     Raises:
@@ -329,16 +330,15 @@ def check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
     """
     if not (folder / FILE).is_file():
         return
-    keys = ("dataset", "group", "victim", "template", "regime")
-    now = {json.dumps([choice[key] for key in keys]): choice["n"] for choice in choices}
-    for choice in stored_manifest(folder).get("tuning", {}).get("choices", ()):
-        n = now.get(json.dumps([choice[key] for key in keys]))
-        if n != choice["n"]:
-            place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
+    now = {(one.place, template_of(one.template), one.regime): one.n for one in choices}
+    for one in Chosen.read(stored_manifest(folder)["tuning"]).choices:
+        n = now.get((one.place, template_of(one.template), one.regime))
+        if n != one.n:
             raise StoreError(
-                f"{folder} holds a report with n = {choice['n']:g} ({place}, {choice['regime']}), "
-                f"but now the best n is {n if n is None else f'{n:g}'}. Choose another folder with "
-                "--out, or throw the old run away with --fresh"
+                f"{folder} holds a report with n = {one.n:g} ({one.dataset}/{one.group}, "
+                f"{one.victim}, {one.regime}), but now the best n is "
+                f"{n if n is None else f'{n:g}'}. Choose another folder with --out, or throw the "
+                "old run away with --fresh"
             )
 
 
@@ -355,8 +355,7 @@ def _throw_away(folder: Path) -> None:
 def write_result(folder: Path) -> None:
     """Write the numbers of tuning beside the report."""
     path = folder / RESULT_FILE
-    with open_run(folder) as stored:
-        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    tuning = as_json(Run.open(folder).of(TUNING))
     text = json.dumps({"format": 1, **tuning}, indent=1, allow_nan=False)
     try:
         write_text(path, text + "\n")

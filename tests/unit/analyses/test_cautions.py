@@ -38,6 +38,9 @@ def test_a_clean_run_needs_no_caution() -> None:
     assert attacked_run({"careful": fooled}, 40).of(CAUTIONS) is None
 
 
+NOTES = ("control_left_out", "synonyms")
+
+
 @pytest.mark.parametrize(
     ("parts", "rule", "words"),
     [
@@ -49,6 +52,11 @@ def test_a_clean_run_needs_no_caution() -> None:
             "shard 2 of 5",
         ),
         ({"shards": {"answered_otherwise": 3}}, "answered_otherwise", "3 calls"),
+        (
+            {"performance": {"leases_lost": 2, "calls_lost": 5, "calls_lost_at_most": 14}},
+            "lost_calls",
+            "2 leases ended with the worker: 5 to 14 calls",
+        ),
         (
             {"datasets": {"cases": {"skipped": ["rows.csv line 3: no key", "b"], "notes": []}}},
             "skipped_rows",
@@ -74,6 +82,23 @@ def test_a_clean_run_needs_no_caution() -> None:
             "control_left_out",
             "No control same_type beside near: it is that attack.",
         ),
+        (
+            {
+                "surrogates": [
+                    {
+                        "dataset": "bc5cdr",
+                        "attack": "synonym",
+                        "surrogate": "listed names (default)",
+                        "n_mentions": 1_204,
+                        "n_listed": 900,
+                        "n_nearest": 300,
+                        "n_unchanged": 4,
+                    }
+                ]
+            },
+            "synonyms",
+            "of 1,204 mentions 900 get a listed name, 300 the nearest one, and 4 stay",
+        ),
     ],
 )
 def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) -> None:
@@ -81,7 +106,7 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
     shown = remarks(run)
     assert list(shown) == [rule]
     assert words in shown[rule].sentence
-    assert shown[rule].level == ("note" if rule == "control_left_out" else "warning")
+    assert shown[rule].level == ("note" if rule in NOTES else "warning")
 
 
 def test_unreadable_models_are_named_clean_and_under_attack() -> None:

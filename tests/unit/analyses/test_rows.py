@@ -86,6 +86,17 @@ def test_a_control_that_takes_as_much_leaves_nothing() -> None:
     assert row.loss.loss_bounds["no_op"] == (0.0, pytest.approx(0.648, abs=1e-3))
 
 
+def test_failed_trials_are_counted_and_their_commonest_reason_is_said() -> None:
+    trials = [trial(i) for i in range(6)]
+    trials += [
+        trial(i, verdict=Verdict.FAILED, note="no such\n weights" if i < 9 else "no network")
+        for i in range(6, 10)
+    ]
+    (said,) = (one for one in results(planted_run(trials)).remarks() if one.rule == "failed")
+    assert "4 of 10 trials failed" in said.sentence
+    assert said.sentence.endswith("3 times: no such weights")
+
+
 def test_json_keeps_hits_and_worst_ends() -> None:
     (row,) = results(planted_run([trial(1, flipped_at=1), trial(2, asked=8, unreadable=1)])).rows
     made = as_json(row)

@@ -11,7 +11,8 @@ import pytest
 
 from medstress.analyses.as_json import FLAT, as_json
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, tables
+from medstress.analyses.scores import Scores, charts, remarks, score_tests, tables
+from medstress.analyses.scorings import scores
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
 from medstress.testing.planted import SWAP, arm, paired, planted_run, tagged, trial

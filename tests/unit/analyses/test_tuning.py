@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from medstress.analyses.tuning import (
     FAR,
     NEAR,
     TUNING,
+    Chosen,
     GridPoint,
     Tuning,
     choose,
     notes_on,
     regime_of,
+    template_of,
 )
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
@@ -204,3 +207,16 @@ def test_seeds_are_pooled_and_shared_answers_are_counted() -> None:
 
 def test_runs_that_tuned_nothing_have_no_entry() -> None:
     assert planted_run(GRID).of(TUNING) is None
+
+
+@pytest.mark.parametrize("key", ["sampler", "budget", "victim_span"])
+def test_whatever_differs_but_n_makes_another_attack(key: str) -> None:
+    params = {"sampler": "pdws", "n": -5, "budget": 8, "victim_span": "nearest"}
+    assert template_of(params) == template_of({**params, "n": 7})
+    assert template_of(params) != template_of({**params, key: 3})
+
+
+def test_what_a_split_chose_comes_back_from_json() -> None:
+    tuning = result(tuned(GRID))
+    chosen = Chosen(grids=tuning.grids, choices=tuning.choices)
+    assert Chosen.read(json.loads(json.dumps(as_json(chosen)))) == chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars
 
 from medstress.api.frames import result_rows
-from medstress.results.export import plain_frame
+from medstress.files.frames import frame_of
 
 ESTIMATE = {"value": 0.5, "n": 4, "low": 0.1, "high": 0.9, "method": "Wilson 95 %"}
 
@@ -24,7 +24,7 @@ def test_estimates_and_tables_of_estimates_become_columns():
 
 
 def test_a_column_of_several_types_is_text_and_no_row_is_lost():
-    frame = plain_frame([{"n": 1, "x": 1}, {"n": "two", "x": 0.5}, {"n": None, "x": None}])
+    frame = frame_of([{"n": 1, "x": 1}, {"n": "two", "x": 0.5}, {"n": None, "x": None}], {})
     assert frame["n"].to_list() == ["1", "two", None]
     assert frame["x"].to_list() == [1.0, 0.5, None]
-    assert plain_frame([]).equals(polars.DataFrame())
+    assert frame_of([], {}).equals(polars.DataFrame())

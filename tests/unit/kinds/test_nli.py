@@ -11,6 +11,7 @@ import pytest
 
 import medstress as ms
 from fault_server import FaultServer
+from medstress.analyses.labels import macro_f1
 from medstress.core.calls import Chosen, Classify, Generated
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError, UsageError
@@ -20,7 +21,6 @@ from medstress.datasets.source import DatasetOptions, LoadedTexts
 from medstress.kinds import NLI
 from medstress.kinds.nli.item import LabelledPair
 from medstress.kinds.nli.reader import load
-from medstress.kinds.nli.scores import macro_f1
 from medstress.kinds.nli.task import DirectLabelling, PromptedLabelling, as_question
 from medstress.running.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
@@ -273,7 +273,7 @@ def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder: P
         assert (row["accuracy"]["value"], row["n_items"]) == (pytest.approx(5 / 6), 6)
         # F1: entailment 2*3/(4+3), neutral 2*2/(2+2), contradiction 0.
         assert row["macro_f1"]["value"] == pytest.approx((6 / 7 + 1 + 0) / 3)
-        assert row["chance"] == pytest.approx(1 / 2)
+        assert row["chance"]["value"] == pytest.approx(1 / 2)
     noise = rows["first"]
     assert (noise["n_flipped"], noise["asr"]["value"]) == (3, pytest.approx(3 / 5))
     # All neutral: 2*2/(6+2), the others 0.
@@ -288,7 +288,7 @@ def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder: P
         for t in summary["tests"]
         if (t["family"], t["comparison"]) == ("before_after", noise["attack"])
     ]
-    assert test["statistic"] == pytest.approx(noise["macro_f1_drop"]["value"])
+    assert test["difference"]["value"] == pytest.approx(noise["macro_f1_drop"]["value"])
 
 
 def test_rows_exports_report_and_figures_of_a_run(folder: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from medstress.analyses.families import Null
 from medstress.attacks.controls.slots import Form, Slot
 from medstress.attacks.medfuzz.judges import Panel
 from medstress.core.calls import Decoding, Generated
@@ -15,13 +16,12 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.metrics.old_stats.monte_carlo import ControlPlan
-from medstress.metrics.significance.families import Null
 from medstress.prompts import load_prompts
 from medstress.significance.controls import Controls
 from medstress.significance.flow import Success, significance_flow
 from medstress.significance.panel import drawn_until, passing
 from medstress.significance.settings import Settings
+from medstress.stats.permutation import ControlPlan
 from medstress.testing import tiny_questions
 
 (ITEM,) = tiny_questions(1)

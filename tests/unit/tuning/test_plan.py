@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +11,8 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
 from medstress.experiment.file.config import GRID, TuneTable
 from medstress.experiment.file.reading import check_table, read_experiment
-from medstress.metrics import asr, asr_unrefuted
-from medstress.tuning.numbers import _within, describe_tuning
 from medstress.tuning.plan import TuningPlan, tune_every_n
 from medstress.tuning.tune import plan_tuning
 
@@ -209,39 +202,3 @@ class TestRefusals:
         assert self.refusal(tmp_path, text=f"{FILE}budgte = 3\n").startswith(
             "e.toml, line 13: unknown key 'budgte' of entity_substitution"
         )
-
-
-def test_at_a_smaller_budget_a_later_unrefuted_success_was_not_found_yet() -> None:
-    row = made_up(first_success=2, first_unrefuted_success=5, valid=None)
-    at_4 = _within(row, 4)
-    assert (at_4.first_success, at_4.first_unrefuted_success, at_4.valid) == (2, None, False)
-    assert (asr([at_4]).value, asr_unrefuted([at_4]).value) == (1, 0)
-    at_1 = _within(row, 1)
-    assert (at_1.verdict, asr([at_1]).value, asr_unrefuted([at_1]).value) == (Verdict.HELD, 0, 0)
-    assert _within(row, 5) == row
-
-
-def test_folders_tuned_on_what_was_called_valid_say_what_it_was() -> None:
-    spec = {"sampler": "pdws", "n": -5.0, "budget": 4}
-    template = {"sampler": "pdws", "budget": 4}
-    tuned = {"n_items": 9, "n_eligible": 9, "estimate": None}
-    place = {"dataset": "d", "group": "g", "victim": "v"}
-    choice = {**place, "n": -5.0, "template": template, "tuned_on": tuned, "reported_on": None}
-    settings = {"metric": "asr_valid", "budget": None}
-    notes = {"part": "report", "settings": settings, "choices": [choice]}
-    rows = [
-        made_up(**place, item_id=str(i), attack="a", attack_spec=json.dumps(spec), first_success=1,
-                valid=said, first_unrefuted_success=None if said is False else 1)
-        for i, said in enumerate((None, False, None, False))
-    ]  # fmt: skip
-    reader: Any = SimpleNamespace(manifest={"tuning": notes})
-    found = describe_tuning(reader, rows)
-    assert found is not None
-    assert found["settings"]["metric"] == "asr_unrefuted"
-    assert found["choices"][0]["reported_on"]["estimate"]["value"] == 0.5
-
-
-def made_up(**given: Any) -> TrialRow:
-    """A trial that succeeded."""
-    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(TrialRow))
-    return TrialRow(**{**values, "item_id": "q", "verdict": Verdict.FLIPPED, **given})

@@ -3,7 +3,7 @@
 There may be several: the roles `judge`, `judge.2`, `judge.3` and so on. A judge that misses the key
 before any edit cannot tell whether an edit leaves the key right, so its votes on that item are set
 aside (METHODS 2.8, gate 6). A judge whose votes are unreadable vouches for nothing either;
-`medstress.metrics.significance.judges` counts the two cases separately.
+`medstress.analyses.attempts` counts the two cases separately.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from medstress.analyses.families import MAX_CALLS
 from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
-from medstress.metrics.significance.control_costs import MAX_CALLS
 
 GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
 """The paper's range in steps of 10, with -5 and 5; 0 would be random sampling."""

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from medstress.analyses.slices import (
+    LENGTHS,
+    POST_HOC,
+    Slicer,
+    column_of,
+    length_of,
+    values_of_column,
+)
+from medstress.core.arms import Place
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Question
-from medstress.entities.semantic_types import SEMANTIC_TYPES
 from medstress.experiment.file.config import SlicesTable
 from medstress.experiment.file.criteria_tables import COMPUTED
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.plan import Prepared
 
-SPECIFIED, POST_HOC = "pre-specified", "post hoc"
-"""Labels: the slices were fixed before the first query, or chosen or changed after it."""
-NONE = "(none)"
-"""The value of an item that lacks the property."""
-_LENGTHS = ("option_length", "question_length")
-_TYPES = ("type", "semantic_group")
-_SUBJECTS = ("subject", "subject_name", "topic")
-"""Columns that `subject` may mean, in this order."""
+SPECIFIED = "pre-specified"
+"""Label of slices that were fixed before the first query; others are `POST_HOC`."""
 _MOST_VALUES = 200
 
 
@@ -50,13 +51,13 @@ def check_slices(prepared: Prepared) -> None:
             if by != "key" and not are_questions:
                 raise UsageError(f"[slices] by: {by!r} is for questions, not {prepared.kind.name}")
             continue
-        if not any(_column(item, by) for item in items):
+        if not any(column_of(item, by) for item in items):
             known = [*COMPUTED, *columns]
             raise UsageError(
                 f"[slices] by: no item has {by!r}{did_you_mean(by, known)} (there are: "
                 f"{', '.join(known)})"
             )
-        n = len({value for item in items for value in _values_of_column(item, by)})
+        n = len({value for item in items for value in values_of_column(item, by)})
         if n > _MOST_VALUES:
             raise UsageError(
                 f"[slices] by: {by!r} has {n:,} values, which are too many slices (at most "
@@ -103,8 +104,8 @@ def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
     two where lengths tie, and none where all are equal.
     """
     found = {}
-    for by in _LENGTHS:
-        lengths = [_length(item, by) for item in part.questions if isinstance(item, Question)]
+    for by in LENGTHS:
+        lengths = [length_of(item, by) for item in part.questions if isinstance(item, Question)]
         if by in table.by and lengths:
             found[by] = thirds(lengths)
     return found
@@ -123,86 +124,8 @@ def thirds(lengths: Sequence[int]) -> list[int]:
     return sorted({min(int(cut), max(shorter)) for cut in cuts})
 
 
-def _length(item: Question, by: str) -> int:
-    if by == "question_length":
-        return len(item.question)
-    return round(fmean(len(text) for text in item.options))
-
-
 def slices_of(
     item: Any, described: Mapping[str, Any], dataset: str, group: str
-) -> Iterator[tuple[str, str]]:
-    """Yield (property, value) of the slices that an item is in.
-
-    Only `type` and `semantic_group` can put an item into several slices of one property: those of
-    all entities that an attack on the group may replace, in options other than the key.
-
-    Args:
-        item: the item.
-        described: the manifest entry (`describe_slices`).
-        dataset: label of its data set.
-        group: label of the group under attack.
-    """
-    for by in described["by"]:
-        for value in _values(item, by, described, dataset, group):
-            yield by, value
-
-
-def _values(
-    item: Any, by: str, described: Mapping[str, Any], dataset: str, group: str
-) -> Sequence[str]:
-    if by == "key":
-        return (item.gold,)
-    if by in _LENGTHS:
-        return (_third(_length(item, by), described["cuts"][dataset][by]),)
-    if by in _TYPES:
-        return _types(item, described["types"].get(group), grouped=by == "semantic_group")
-    return _values_of_column(item, by)
-
-
-def _third(length: int, cuts: Sequence[int]) -> str:
-    """Return the name of the slice that a length is in; names do not overlap.
-
-    >>> [_third(length, [92, 113]) for length in (92, 93, 114)]
-    ['up to 92 characters', '93 to 113 characters', '114 characters and more']
-    """
-    if not cuts:
-        return "any length"
-    above = [cut for cut in cuts if cut < length]
-    if not above:
-        return f"up to {cuts[0]} characters"
-    low = above[-1] + 1
-    if len(above) == len(cuts):
-        return f"{low} characters and more"
-    high = cuts[len(above)]
-    return f"{low} characters" if low == high else f"{low} to {high} characters"
-
-
-def _types(item: Question, types: Sequence[str] | None, *, grouped: bool) -> Sequence[str]:
-    found = {
-        mention.type
-        for mention in item.mentions
-        if mention.field in item.letters
-        and mention.field != item.key
-        and (types is None or mention.type in types)
-    }
-    known = {each: SEMANTIC_TYPES.get(each) for each in found}
-    if grouped:
-        named = {kind.group if kind else each for each, kind in known.items()}
-    else:
-        named = {f"{each} ({kind.name})" if kind else each for each, kind in known.items()}
-    return sorted(named) or (NONE,)
-
-
-def _column(item: Any, by: str) -> str | None:
-    """Return the metadata column that a property means; None if the item has none."""
-    names = _SUBJECTS if by == "subject" else (by,)
-    return next((name for name in names if item.metadata.get(name) not in (None, "")), None)
-
-
-def _values_of_column(item: Any, by: str) -> Sequence[str]:
-    name = _column(item, by)
-    value = None if name is None else item.metadata[name]
-    if isinstance(value, list | tuple):
-        return sorted({str(each) for each in value}) or (NONE,)
-    return (NONE if value is None else str(value),)
+) -> list[tuple[str, str]]:
+    """Return (property, value) of the slices that an item is in; goes with the old summary."""
+    return Slicer(described).slices_of(item, Place(dataset, group, ""))

@@ -17,7 +17,6 @@ from medstress.kinds.nli.item import FIELDS, LabelledCandidate, LabelledPair
 from medstress.kinds.nli.task import NAME, DirectLabelling, PromptedLabelling
 from medstress.kinds.noise_words import two_texts
 from medstress.kinds.prompted import prompted_tasks
-from medstress.kinds.scores import DatasetScores
 from medstress.kinds.victim_prompts import SHIPPED
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.task import AnyTask
@@ -38,13 +37,6 @@ class Inference(Kind):
     def is_taken(self, kinds: frozenset[str]) -> bool:
         """Attacks on sentence pairs take these as well: they edit the same two texts."""
         return self.name in kinds or PAIRS in kinds
-
-    @property
-    def scores(self) -> DatasetScores:
-        """Macro F1."""
-        from medstress.kinds.nli.scores import MacroF1
-
-        return MacroF1()
 
     def answered(self, unit: LabelledPair, *, right: bool) -> Prediction:
         """The gold label, or the first wrong one, at P = .6."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -103,7 +103,7 @@ class LabelledPair(WholeUnit):
             **self.texts,
             "label": self.label,
             "labels": list(self.labels),
-            "mentions": [mention.encode() for mention in self.mentions],
+            "mentions": [asdict(mention) for mention in self.mentions],
         }
 
     def text_of(self, name: str) -> str:

@@ -1,0 +1,38 @@
+"""Counts and names in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that change the writing direction of what follows them."""
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "item"), plural(1200, "item"), plural(0, "query", "queries")
+    ('1 item', '1,200 items', '0 queries')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text to one line of at most `limit` characters.
+
+    >>> shorten("entity substitution", 12)
+    'entity subs…'
+    """
+    line = " ".join(_TURNS.sub("\N{REPLACEMENT CHARACTER}", text).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

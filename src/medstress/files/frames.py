@@ -1,0 +1,189 @@
+"""Rows as files and as data frames, in which every column has one type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from medstress.core.errors import UsageError
+from medstress.files.spreadsheets import Writer
+from medstress.files.writing import atomic_stream, write_bytes
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+Type: TypeAlias = Any
+"""The type of a column: str, int, float, bool, a list of one type, an object of types by name; None
+where only the values tell it."""
+Types: TypeAlias = Mapping[str, Type]
+
+
+FORMATS = ("jsonl", "csv", "parquet")
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], to: Path, types: Types) -> int:
+    """Write rows as JSONL, CSV or Parquet, by the ending of a path, completely or not at all.
+
+    Args:
+        rows: with the same names each.
+        to: the file.
+        types: of the columns, for Parquet.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        UsageError: another ending, or the file cannot be written.
+    """
+    form = check_ending(to)
+    try:
+        if form == "parquet":
+            frame = frame_of(rows, types)
+            write_frame(frame, to)
+            return frame.height
+        write = _write_jsonl if form == "jsonl" else _write_csv
+        with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
+            return write(rows, stream)
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+
+
+def refuse_inputs(to: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over data that are read.
+
+    Args:
+        to: the file to write.
+        inputs: files, and folders whose files are all data.
+
+    Raises:
+        UsageError: `to` is one of the files, or is already in one of the folders.
+    """
+    for path in inputs:
+        if to.resolve() == path.resolve():
+            raise UsageError(f"--to {to}: this is also an input file; give another name")
+        if to.exists() and path.is_dir() and to.resolve().is_relative_to(path.resolve()):
+            raise UsageError(f"--to {to}: {path} is a folder of input files; give another name")
+
+
+def check_ending(to: Path) -> str:
+    """Return the format that the name of a file asks for.
+
+    Raises:
+        UsageError: it asks for none that can be written.
+    """
+    form = to.suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
+    return form
+
+
+def _write_jsonl(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
+    n = 0
+    for row in rows:
+        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        n += 1
+    return n
+
+
+def _write_csv(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
+    n, writer = 0, None
+    for row in rows:
+        if writer is None:
+            writer = Writer(stream, row)
+        writer.write({name: text_of(value) for name, value in row.items()})
+        n += 1
+    return n
+
+
+def text_of(value: Any) -> Any:
+    """Return a value as a cell of CSV: objects and arrays as JSON text, all else unchanged."""
+    is_json = isinstance(value, Mapping | list | tuple)
+    return json.dumps(value, ensure_ascii=False) if is_json else value
+
+
+def frame_of(rows: Iterable[Mapping[str, Any]], types: Types) -> DataFrame:
+    """Return rows as a data frame.
+
+    Values of several types in one place become JSON text there, also inside objects and arrays. A
+    column without any value has its type all the same, and a frame without rows all columns.
+
+    Args:
+        rows: with the same names each.
+        types: of the columns that may be empty.
+    """
+    import polars
+
+    held = list(rows)
+    if not held:
+        return polars.DataFrame(schema={name: _dtype(one) for name, one in types.items()})
+    columns = []
+    for name in held[0]:
+        column, type_ = [row[name] for row in held], types.get(name)
+        values = [text_of(one) for one in column] if type_ is str else _alike(column)
+        alone = [{name: value} for value in values]
+        series = polars.DataFrame(alone, infer_schema_length=None)[name]
+        columns.append(series.cast(_dtype(type_)) if _is_open(series.dtype) else series)
+    return polars.DataFrame(columns)
+
+
+def write_frame(frame: DataFrame, to: Path) -> None:
+    """Write a table as Parquet, completely or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # Written in memory first, because polars raises its own errors on a full disk.
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    write_bytes(to, buffer.getbuffer())
+
+
+def _alike(values: Sequence[Any]) -> list[Any]:
+    """Return values that one column can hold."""
+    present = [value for value in values if value is not None]
+    types = {_sort(value) for value in present}
+    if types == {dict}:
+        names = list(dict.fromkeys(name for value in present for name in value))
+        if names:
+            parts = [_alike([value.get(name) for value in present]) for name in names]
+            objects = (dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True))
+            return [None if value is None else next(objects) for value in values]
+    elif types == {list}:
+        inner = iter(_alike([one for value in present for one in value]))
+        return [None if value is None else [next(inner) for _ in value] for value in values]
+    elif len(types) <= 1:
+        is_mixed = float in types and any(isinstance(value, float) for value in present)
+        return [float(v) if is_mixed and v is not None else v for v in values]
+    return [v if v is None or isinstance(v, str) else json.dumps(v, default=str) for v in values]
+
+
+def _sort(value: Any) -> type:
+    """Return the type of a value; numbers are of one type."""
+    if isinstance(value, Mapping):
+        return dict
+    if isinstance(value, list | tuple):
+        return list
+    return float if type(value) is int else type(value)
+
+
+def _is_open(dtype: Any) -> bool:
+    """Return whether the values of a column leave its type open, or that of a part of it."""
+    import polars
+
+    if isinstance(dtype, polars.List):
+        return _is_open(dtype.inner)
+    return bool(dtype == polars.Null)
+
+
+def _dtype(type_: Type) -> Any:
+    import polars
+
+    if isinstance(type_, list):
+        return polars.List(_dtype(type_[0]))
+    if isinstance(type_, Mapping):
+        return polars.Struct({name: _dtype(one) for name, one in type_.items()})
+    plain = {str: polars.String, int: polars.Int64, float: polars.Float64, bool: polars.Boolean}
+    return plain.get(type_, polars.String)

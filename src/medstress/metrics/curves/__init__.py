@@ -1,1 +1,0 @@
-"""Curves: success against the budget, the exponent n and the size of the victim."""

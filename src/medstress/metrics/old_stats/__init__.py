@@ -1,1 +1,0 @@
-"""Numbers in, estimates out: intervals, resampling, tests. Knows no trial."""

@@ -1,1 +1,0 @@
-"""Scores of tagged texts and of pairs: F1, correlation, recovery."""

@@ -1,1 +1,0 @@
-"""What significance tests of successes are computed from, and their families."""

@@ -1,1 +1,0 @@
-"""The tables, figures and claims of the papers, from what a run holds."""

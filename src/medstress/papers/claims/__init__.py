@@ -1,1 +1,0 @@
-"""The claims of Xian et al. (2025) tested on a run: effects, verdicts, and their table."""

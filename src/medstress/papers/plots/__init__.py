@@ -1,1 +1,0 @@
-"""Figures of the papers as drawings; the numbers come from the modules beside this room."""

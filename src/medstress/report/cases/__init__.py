@@ -1,1 +1,0 @@
-"""The cases of a run: what happened in each trial, as a record for page, server and terminal."""

@@ -1,1 +1,0 @@
-"""Results ready to show: measures, tables, and renderers that know no measure."""

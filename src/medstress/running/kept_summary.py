@@ -1,0 +1,55 @@
+"""Keep the summary of a complete run in its folder, with the root that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from medstress.analyses.run import Run
+from medstress.analyses.summary import summary
+from medstress.files.writing import access_of, write_text
+from medstress.store.database import translated
+from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.run_store import FILE, SUMMARY
+
+
+def renew_summary(run: Run) -> None:
+    """Write the summary of a run anew if reviews came after the one that is kept.
+
+    A room that is open, or was killed, adds reviews without it. One that is missing or cannot be
+    read is left alone, because `medstress verify` says so.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    folder = run.folder.path
+    try:
+        kept = json.loads((folder / SUMMARY).read_text("utf-8"))["root"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return
+    roots = run.folder.read(lambda reader: [reader.root(), *(one.root for one in reader.roots())])
+    reviews = reviews_digests(folder)
+    if roots[0] is None:
+        return
+    now = with_reviews(roots[0], reviews[-1] if reviews else None)
+    earlier = {with_reviews(root, one) for root in roots[1:] if root for one in (None, *reviews)}
+    if kept != now and kept in earlier:
+        _keep(run)
+
+
+def keep_summary(folder: Path) -> None:
+    """Write the summary of a run as `medstress summary --json` prints it, if it is complete.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    run = Run.open(folder)
+    if run.folder.read(lambda reader: reader.root()) is not None:
+        _keep(run)
+
+
+def _keep(run: Run) -> None:
+    folder = run.folder.path
+    text = json.dumps(summary(run), indent=1, allow_nan=False)
+    with translated(folder):
+        write_text(folder / SUMMARY, f"{text}\n", access_of(folder / FILE))

@@ -1,1 +1,0 @@
-"""The numbers of a run: rows and ledger handed to the metrics."""

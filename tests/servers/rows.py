@@ -1,0 +1,18 @@
+"""Exported trials as objects, for tests of whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from medstress.analyses.exported import trial_rows
+from medstress.analyses.run import Run
+
+
+def rows_of(run: Any) -> list[Any]:
+    """The rows of `export --table trials` of a run or its folder, columns as attributes."""
+    folder = Path(getattr(run, "folder", run))
+    read = Run.open(folder)
+    rows = read.folder.read(lambda reader: list(trial_rows(read, reader)))
+    return [SimpleNamespace(**row) for row in rows]

@@ -1,0 +1,336 @@
+"""Claims of Xian et al. on runs whose truth is planted: true, false, undecidable, not tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from medstress.analyses import claims as module
+from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, below, frequent, inside
+from medstress.analyses.run import Run
+from medstress.core.trials import Trial
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.testing.planted import Outcome, edit, outcomes, planted_run
+
+BUDGET = 20
+N = (-40.0, -20.0, -5.0, 5.0, 20.0, 40.0)
+SUPPORTED, CONTRADICTED = Finding.SUPPORTED, Finding.CONTRADICTED
+UNDECIDED, NOT_TESTED = Finding.UNDECIDED, Finding.NOT_TESTED
+
+
+def substitution(sampler: str, n: float | None = None, **more: Any) -> dict[str, Any]:
+    params = {"name": "entity_substitution", "sampler": sampler, "n": n, "budget": BUDGET}
+    return {**params, "variants": "exclude", **more}
+
+
+def zoo(m: int = 3, **more: Any) -> dict[str, Any]:
+    return {"name": "discrete_zoo", "candidates": m, "budget": BUDGET, **more}
+
+
+ATTACKS = {
+    **{sampler: substitution(sampler) for sampler in ("random", "nearest", "farthest")},
+    **{f"n={n:g}": substitution("pdws", n) for n in N},
+    "zoo": zoo(),
+}
+
+
+def rank(i: int) -> int:
+    """Spread items over 0 to 99 so that no order of items matters."""
+    return (37 * i) % 100
+
+
+def paper(high: Mapping[str, int], *, peaked: bool) -> Outcome:
+    """n > 0 is done early, random sampling is slow and goes far, all others flip at once."""
+
+    def outcome(i: int, params: Mapping[str, Any]) -> int | None:
+        r, n, sampler = rank(i), params.get("n"), params.get("sampler")
+        if sampler is None:
+            return 1 if r < 30 else None
+        if n is not None:
+            method = "near" if n < 0 else "far"
+            limit = high[method] + (15 if peaked and abs(n) == 20 else 0)
+            return 1 if r < limit else 3 if method == "far" and r < limit + 15 else None
+        if r < high[sampler]:
+            return 1
+        return 4 + r // 10 if sampler == "random" and r < 90 else None
+
+    return outcome
+
+
+def texts(similarity: Callable[[float | None], float]) -> Callable[[Trial], Trial]:
+    """Give near successes names of their own, longer questions more similarity."""
+
+    def change(one: Trial) -> Trial:
+        if one.first is None:
+            return one
+        n, i = one.arm.attack.params.get("n"), int(one.item.id[1:])
+        name = f"name {i}" if n is not None and n < 0 else f"name {i % 3}"
+        item = replace(one.item, context="word " * i)
+        first = replace(one.first, edits=(edit(name),), similarity=similarity(n) + i / 1000)
+        return replace(one, item=item, first=first, pick=first)
+
+    return change
+
+
+def as_claimed(n: float | None) -> float:
+    return 0.5 if n is None else 0.8 if n < 0 else 0.65
+
+
+def run_of(outcome: Outcome, attacks: Any = ATTACKS, n: int = 110, **more: Any) -> Run:
+    return planted_run(outcomes(attacks, outcome, n, 5, **more))
+
+
+def claims(run: Run) -> Claims:
+    result = run.of(CLAIMS)
+    assert result is not None
+    return result
+
+
+def findings(result: Claims, number: int) -> list[Finding]:
+    return [row.finding for row in result.rows if row.number == number]
+
+
+def the(result: Claims, number: int, words: str) -> Claim:
+    (row,) = [r for r in result.rows if r.number == number and words in r.statement]
+    return row
+
+
+@pytest.fixture(scope="module")
+def true() -> Claims:
+    high = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
+    return claims(run_of(paper(high, peaked=True), change=texts(as_claimed)))
+
+
+@pytest.fixture(scope="module")
+def false() -> Claims:
+    high = {"near": 20, "far": 60, "random": 80, "nearest": 60, "farthest": 20}
+    changed = texts(lambda n: 1.3 - as_claimed(n))
+    return claims(run_of(paper(high, peaked=False), change=changed))
+
+
+@pytest.mark.parametrize(
+    ("number", "n"), [(1, 2), (2, 6), (3, 1), (4, 2), (5, 4), (6, 2), (9, 1), (15, 1)]
+)
+def test_a_run_as_the_paper_has_it_supports_its_claims(true: Claims, number: int, n: int) -> None:
+    assert findings(true, number) == [SUPPORTED] * n
+
+
+def test_a_run_that_is_the_other_way_round_contradicts_them(false: Claims) -> None:
+    assert findings(false, 2) == [CONTRADICTED] * 6
+    assert findings(false, 4) == [CONTRADICTED] * 2
+    assert the(false, 5, "random sampling is below the peak for n < 0").finding is CONTRADICTED
+
+
+def test_close_is_an_equivalence(true: Claims) -> None:
+    assert {r.finding for r in true.rows if r.number == 7 and "farthest" in r.statement} == {
+        CONTRADICTED
+    }
+    same = claims(run_of(lambda i, s: 1 if i % 2 else None))
+    assert findings(same, 7) == [SUPPORTED] * 4
+
+
+def test_differences_by_chance_are_undecided_and_nothing_else_is_said() -> None:
+    def outcome(i: int, params: Mapping[str, Any]) -> int | None:
+        return 1 if (i + (params.get("n") == -20.0) * 3) % 7 < 2 else None
+
+    result = claims(run_of(outcome, n=40))
+    assert findings(result, 4) == [UNDECIDED] * 2
+    words = [
+        remark.sentence for remark in result.remarks() if "ASR is higher for n <" in remark.sentence
+    ]
+    assert words
+    assert all(sentence.startswith("Undecided: ") for sentence in words)
+
+
+def test_what_cannot_be_tested_names_the_reason() -> None:
+    result = claims(run_of(lambda i, s: 1 if i % 2 else None, {"n=5": substitution("pdws", 5.0)}))
+    row = the(result, 4, "ASR is higher")
+    assert (row.finding, row.reason) == (NOT_TESTED, "no PDWS n < 0 in this run")
+    assert "prompt_similarity" in the(result, 3, "short prompts").reason
+    assert "three values of n" in the(result, 5, "local maximum inside n > 0").reason
+    assert "medstress explain" in the(result, 16, "n < 0").reason
+    assert "two embeddings" in the(result, 14, "DiscreteZOO").reason
+    assert all(row.reason for row in result.rows if row.finding is NOT_TESTED)
+    (table,) = result.tables()
+    assert len(table.rows) == len(result.rows)
+
+
+def test_nine_items_are_too_few() -> None:
+    result = claims(run_of(lambda i, s: 1 if i % 2 else None, n=14))
+    assert {row.reason for row in result.rows if row.number == 4} == {
+        "needs 10 items in common, has 9"
+    }
+
+
+def bending_at(bends: Mapping[Any, int], key: str) -> Outcome:
+    """Items flip one after the other up to about a budget, and then hardly any."""
+
+    def outcome(i: int, params: Mapping[str, Any]) -> int | None:
+        at = bends.get(params.get(key), 3)
+        late = 2 + (i % 3 == 0) if rank(i) % 9 == 0 else 0
+        return 1 + rank(i) * at // 80 + late * at // 4 if rank(i) < 80 else None
+
+    return outcome
+
+
+def test_n_moves_the_inflection_where_it_is_planted() -> None:
+    attacks = {f"n={n:g}": substitution("pdws", n) for n in (-40.0, -5.0, 5.0, 40.0)}
+    outcome = bending_at({-40.0: 3, -5.0: 9, 5.0: 4, 40.0: 4}, "n")
+    result = claims(run_of(outcome, attacks))
+    assert the(result, 12, "n < 0").finding is SUPPORTED
+    assert the(result, 12, "n < 0").effect.value == pytest.approx(9 / 3)
+    assert the(result, 12, "n > 0").finding in (CONTRADICTED, NOT_TESTED)
+    alone = claims(run_of(outcome, {"n=5": substitution("pdws", 5.0)}))
+    assert "one value of n" in the(alone, 12, "n > 0").reason
+
+
+@pytest.mark.parametrize(("few", "many", "finding"), [(3, 9, SUPPORTED), (9, 3, CONTRADICTED)])
+def test_more_candidates_reach_the_plateau_later_where_it_is_planted(
+    few: int, many: int, finding: Finding
+) -> None:
+    attacks = {"few": zoo(2), "many": zoo(10)}
+    result = claims(run_of(bending_at({2: few, 10: many}, "candidates"), attacks))
+    assert [row.finding for row in result.rows if row.number == 13] == [finding] * 2
+    alone = claims(run_of(bending_at({2: few}, "candidates"), {"few": zoo(2)}))
+    assert "one number of candidates" in the(alone, 13, "plateau").reason
+
+
+def two_embeddings(outcomes_of: Mapping[str, Outcome], attacks: Mapping[str, Any]) -> Claims:
+    trials = [
+        one
+        for group, outcome in outcomes_of.items()
+        for one in outcomes(attacks, outcome, 100, group=group)
+    ]
+    entities = [{"type": "drugs", "embedding": group} for group in outcomes_of]
+    config = {"experiment": {"name": "planted"}, "entities": entities, "dataset": [{"name": "x"}]}
+    groups = {group: {} for group in outcomes_of}
+    return claims(planted_run(trials, config=config, groups=groups, datasets={"cases": {}}))
+
+
+def test_the_effect_of_the_embedding_is_found_where_it_is_planted() -> None:
+    attacks = {"near": substitution("pdws", -20.0), "zoo": zoo()}
+    slow: Outcome = lambda i, params: 9 if rank(i) < 80 else None  # noqa: E731
+    fast: Outcome = lambda i, params: 1 if rank(i) < 80 else None  # noqa: E731
+    result = two_embeddings({"coder": slow, "gte": fast}, attacks)
+    assert the(result, 14, "rise of PDWS").finding is SUPPORTED
+    assert the(result, 14, "rise of PDWS").effect.value == pytest.approx(0.8)
+    assert the(result, 14, "plateau of DiscreteZOO").finding is CONTRADICTED
+    same = two_embeddings({"coder": fast, "gte": fast}, attacks)
+    assert the(same, 14, "rise of PDWS").finding is CONTRADICTED
+
+
+def test_names_of_their_own_are_no_reusable_names() -> None:
+    def own(one: Trial) -> Trial:
+        if one.first is None:
+            return one
+        first = replace(one.first, edits=(edit(f"name {one.item.id}"),))
+        return replace(one, first=first, pick=first)
+
+    attacks = {"far": substitution("pdws", 20.0)}
+    row = the(claims(run_of(lambda i, s: 1, attacks, change=own)), 15, "reusable")
+    assert (row.finding, row.effect.value) == (CONTRADICTED, 0.0)
+    few = the(claims(run_of(lambda i, s: 1 if i < 10 else None, attacks)), 15, "reusable")
+    assert few.reason == "needs 10 successes, has 5"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n", "finding"),
+    [(0.1, 0.3, 30, SUPPORTED), (-0.3, -0.1, 30, CONTRADICTED), (-0.1, 0.2, 30, UNDECIDED)],
+)
+def test_the_top_token_is_judged_beside_chance(
+    monkeypatch: pytest.MonkeyPatch, low: float, high: float, n: int, finding: Finding
+) -> None:
+    excess = Estimate(value=(low + high) / 2, n=n, low=low, high=high, method="planted")
+    row = SimpleNamespace(
+        kind="success",
+        regime="n<0",
+        attack=None,
+        victim="model",
+        n=n,
+        top_after={"answer": SimpleNamespace(excess=excess)},
+    )
+    stub = SimpleNamespace(name="explanations", compute=lambda run: SimpleNamespace(rows=[row]))
+    monkeypatch.setattr(module, "EXPLANATIONS", stub)
+    result = claims(run_of(lambda i, s: 1, {"near": substitution("pdws", -20.0)}))
+    assert the(result, 16, "n < 0").finding is finding
+    assert the(result, 16, "n > 0").reason == "no success with n > 0 was explained"
+
+
+def test_open_answers_count_at_their_worst() -> None:
+    high = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
+
+    def unread(one: Trial) -> Trial:
+        if one.first is None and one.is_eligible:
+            return replace(one, queries=one.queries._replace(unreadable=1))
+        return one
+
+    result = claims(run_of(paper(high, peaked=True), change=unread))
+    assert findings(result, 4) == [UNDECIDED] * 2
+    assert the(result, 5, "local maximum inside n < 0").finding is UNDECIDED
+    row = the(result, 9, "PDWS at its best")
+    assert (row.finding, row.p) == (UNDECIDED, 1.0)
+
+
+def test_kinds_of_models_are_the_sample() -> None:
+    victims = {"small": (1e8, 90), "middle": (1e9, 72), "large": (1e10, 50), "huge": (1e11, 31)}
+    trials = [
+        one
+        for name, (_, lost) in victims.items()
+        for one in outcomes(
+            {"random": substitution("random")},
+            lambda i, s, lost=lost: 1 if rank(i) < lost else None,  # type: ignore[misc]
+            100,
+            victim=name,
+        )
+    ]
+    known = {
+        name: {"parameters": size, "group": "generalist"} for name, (size, _) in victims.items()
+    }
+    result = claims(planted_run(trials, victims=known))
+    assert the(result, 10, "ASR falls with model size").finding is SUPPORTED
+    assert "no specialist" in the(result, 10, "rises with the size").reason
+    assert the(result, 10, "Specialists are as robust").finding is NOT_TESTED
+
+
+def test_a_model_that_guesses_is_cautioned() -> None:
+    result = claims(planted_run(outcomes(ATTACKS, lambda i, s: 1, 40, 30)))
+    assert all("guessing" in row.caution for row in result.rows if row.number == 4)
+    (table,) = result.tables()
+    assert any("guessing" in note for note in table.notes)
+
+
+def test_p_values_are_adjusted_over_all_claims(true: Claims) -> None:
+    tested = [row for row in true.rows if row.p is not None]
+    adjusted = benjamini_hochberg([row.p for row in tested if row.p is not None])
+    assert [row.p_adjusted for row in tested] == pytest.approx(adjusted)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "over", "under"),
+    [
+        (0.1, 0.2, SUPPORTED, CONTRADICTED),
+        (-0.2, -0.1, CONTRADICTED, SUPPORTED),
+        (-0.1, 0.1, UNDECIDED, UNDECIDED),
+    ],
+)
+def test_a_direction_needs_the_whole_interval(
+    low: float, high: float, over: Finding, under: Finding
+) -> None:
+    effect = Estimate(value=(low + high) / 2, n=50, low=low, high=high, method="made up")
+    assert (above(effect), below(effect)) == (over, under)
+    open_ends = replace(effect, worst=(-1.0, 1.0))
+    assert (above(open_ends), below(open_ends)) == (UNDECIDED, UNDECIDED)
+
+
+def test_without_a_value_nothing_is_judged() -> None:
+    none = unknown("no data")
+    assert {above(none), below(none), inside(none, -1, 1), frequent(none)} == {NOT_TESTED}
+
+
+def test_a_run_without_questions_has_no_claims() -> None:
+    assert planted_run([]).of(CLAIMS) is None

@@ -1,0 +1,133 @@
+"""Exported rows of planted trials: each column says what was planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medstress.analyses.exported import COLUMNS, EXCHANGES, REVIEWS, TABLES, trial_row
+from medstress.core.arms import AttackRecord
+from medstress.core.evidence import Evidence
+from medstress.core.outcomes import Verdict
+from medstress.core.sentences import TaggedText
+from medstress.core.text import Edit
+from medstress.core.trials import Answer, Queries, Success, Trial, Validity
+from medstress.store.prompts import Shown
+from medstress.testing.planted import SWAP, arm, control, edit, paired, trial
+
+SHOWN = Shown("clean", "new", "A: x", "A: y")
+
+
+def row(one: Trial, shown: Shown | None = None) -> dict[str, Any]:
+    return dict(trial_row(one, shown))
+
+
+def success(query: int, name: str, validity: Validity) -> Success:
+    return Success(
+        query=query,
+        edits=(edit(name, "B"), edit("second", "C")),
+        answer=Answer("C", scores=(-2.0, -1.0, -0.5, -3.0)),
+        attempt=2,
+        validity=validity,
+        variant="different",
+        repeats=False,
+    )
+
+
+@pytest.fixture
+def refuted_first() -> Trial:
+    """A search that went on after a rule had refuted the first success."""
+    rule = Evidence(kind="synonym", source="rules", valid=False)
+    first = success(2, "alias", Validity(False, "synonym", (rule,)))
+    pick = success(5, "other drug", Validity(True, "review", ()))
+    return replace(
+        trial(1, arm()),
+        verdict=Verdict.FLIPPED,
+        first=first,
+        pick=pick,
+        last=pick.answer,
+        edits=pick.edits,
+        queries=Queries(asked=5, paid=3, cached=1, failed=1, unreadable=1, rejected=4),
+    )
+
+
+def test_the_columns_are_those_of_the_interface_in_every_row(refuted_first: Trial) -> None:
+    for one in (refuted_first, trial(2, control())):
+        assert list(row(one)) == list(COLUMNS) == list(TABLES["trials"])
+    assert "victim" not in EXCHANGES
+    assert list(REVIEWS)[:3] == ["case_id", "trial_id", "control_of"]
+
+
+def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first: Trial) -> None:
+    found = row(refuted_first, SHOWN)
+    assert (found["first_success"], found["first_success_attempt"]) == (2, 2)
+    assert (found["replacement"], found["answer_after"]) == ("other drug", "C")
+    assert (found["valid"], found["validity_reason"]) == (True, "review")
+    assert found["first_valid_success"] == 5
+    assert found["evidence"] == []
+    assert found["score_after"] == pytest.approx(0.1353352832366127)
+    assert (found["variant_class"], found["repeats"]) == ("different", False)
+    assert [one["field"] for one in found["edits"]] == ["B", "C"]
+    assert (found["option"], found["replaced"]) == ("B", "drug")
+    assert (found["edit_characters"], found["edit_tokens"]) == (6, 1)
+    counts = [found[f"n_{name}"] for name in ("asked", "paid", "cached", "failed")]
+    assert counts == [5, 3, 1, 1]
+    assert (found["n_unreadable"], found["n_rejected"]) == (1, 4)
+    assert [found[name] for name in ("prompt_before", "prompt_after")] == ["clean", "new"]
+    assert [found[name] for name in ("listing_before", "listing_after")] == ["A: x", "A: y"]
+
+
+def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first: Trial) -> None:
+    pick = refuted_first.pick
+    assert pick is not None
+    for valid in (None, False):
+        unsure = replace(pick, validity=Validity(valid, "rule"))
+        found = row(replace(refuted_first, pick=unsure), SHOWN)
+        assert (found["valid"], found["first_valid_success"]) == (valid, None)
+
+
+def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row() -> None:
+    held = replace(trial(1, arm()), verdict=Verdict.HELD, first=None, pick=None)
+    held = replace(held, edits=(), last=Answer("B", scores=(-1.0, -1.0, -1.0, -1.0)))
+    found = row(held)
+    assert (found["answer_after"], found["score_after"]) == (None, None)
+    assert (found["edits"], found["option"], found["evidence"]) == ([], None, None)
+
+
+def test_a_copy_that_changed_nothing_was_answered_all_the_same() -> None:
+    at = arm(AttackRecord(label="swap", name="swap_noise", whole_copy=True, judged=False))
+    found = row(paired(1, at, 3.5, 0.75, 0.5))
+    assert (found["key"], found["score_before"], found["score_after"]) == ("3.5", 0.75, 0.5)
+    assert (found["answer_after"], found["gold_before"]) == (None, None)
+
+
+def test_a_control_names_its_attack() -> None:
+    for at, names in ((control("no_op"), ("no_op", "near names")), (arm(), ("attack", None))):
+        found = row(trial(1, at))
+        assert (found["arm"], found["control_of"]) == names
+
+
+def test_why_a_trial_failed_is_said_of_those_that_failed_alone() -> None:
+    for verdict, error in ((Verdict.FAILED, "no answer"), (Verdict.NOT_ATTACKABLE, None)):
+        lost = replace(trial(1, arm()), verdict=verdict, note="no answer", at="baseline")
+        assert row(replace(lost, first=None, pick=None))["error"] == error
+
+
+def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first: Trial) -> None:
+    text = TaggedText(id="s", tokens=("took", "aspirin"), labels=("O", "B-Drug"))
+    made = Edit(field="tokens", start=1, end=2, replacement="salicylic acid")
+    tagged = replace(
+        refuted_first,
+        arm=arm(SWAP),
+        item=text.units()[0],
+        before=Answer("B-Drug", text="O B-Drug"),
+        last=Answer("O O", text="O O O"),
+        edits=(made,),
+    )
+    found = row(tagged, SHOWN)
+    assert (found["unit"], found["key"]) == ("1:2:Drug", "Drug")
+    assert (found["gold_before"], found["labels_before"]) == (["O", "B-Drug"], ["O", "B-Drug"])
+    assert found["gold_after"] == ["O", "B-Drug", "I-Drug"]
+    assert found["labels_after"] == ["O", "O", "O"]

@@ -1,0 +1,90 @@
+"""Pictures: what is drawn, in which colours, and what is left to tables."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from medstress.analyses.shown import Chart, Point
+from medstress.page.charts import MOST_PANELS, MOST_SERIES, Colours, draw, narrowed, write
+from medstress.stats.estimate import Estimate
+
+SHARE = Estimate(value=0.4, n=10, hits=4, low=0.2, high=0.7, method="made")
+STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+
+
+def chart(*points: Point, kind: str = "bars", **rest: object) -> Chart:
+    fields = {"name": "c", "title": "Lost", "x": "attack", "y": "share", **rest}
+    return Chart(kind=kind, points=points, **fields)  # type: ignore[arg-type]
+
+
+def texts(body: str) -> list[str]:
+    return [node.text or "" for node in ElementTree.fromstring(body).iter("text")]
+
+
+def fills(body: str) -> set[str | None]:
+    return {node.get("fill") for node in ElementTree.fromstring(body).iter("path")}
+
+
+def test_every_mark_has_its_count_and_its_interval():
+    drawn = draw(chart(Point(x="near", y=SHARE), Point(x="far", y=0.25)), Colours(()))
+    (panel,) = drawn.panels
+    assert {"near", "far", "4/10", ".250"} <= set(texts(panel.body))
+    titles = [node.text for node in ElementTree.fromstring(panel.body).iter("title")]
+    assert "near, .400 [.200, .700] (4/10)" in titles
+
+
+def test_a_model_has_one_colour_in_every_chart():
+    colours = Colours(["model_a", "model_b"])
+    alone = chart(Point(x="near", y=SHARE, series="model_b"), kind="dots", by_model=True)
+    assert colours.of(alone) == {"model b": 1}
+    assert "var(--series-2)" in fills(draw(alone, colours).panels[0].body)
+    others = chart(Point(x="near", y=SHARE, series="attack"))
+    assert colours.of(others) == {"attack": 0}
+
+
+def test_a_correlation_is_not_cut_at_zero():
+    below = Estimate(value=-0.3, n=9, hits=None, low=-0.6, high=0.1, method="made")
+    (panel,) = draw(chart(Point(x="near", y=below), kind="dots", unit=False), Colours(())).panels
+    assert "−0.6" in texts(panel.body)
+    assert "1.0" not in texts(panel.body)
+
+
+def test_what_is_too_much_for_a_picture_is_said():
+    many = tuple(
+        Point(x=x, y=0.1 * (series % 10), series=f"s{series}", panel=f"p{panel}")
+        for panel in range(MOST_PANELS + 1)
+        for series in range(MOST_SERIES + 2)
+        for x in (1, 2)
+    )
+    drawn = draw(chart(*many, kind="lines"), Colours(()))
+    assert len(drawn.panels) == MOST_PANELS
+    assert any(f"{MOST_PANELS} of {MOST_PANELS + 1}" in note for note in drawn.notes)
+    assert any(f"{MOST_SERIES} of {MOST_SERIES + 2}" in note for note in drawn.notes)
+
+
+def test_the_first_screen_has_the_headline_first():
+    points = [
+        Point(x=x, y=SHARE, series=series, panel=panel)
+        for panel in ("a", "b")
+        for x in ("near", "far", "middle")
+        for series in ("attack", "no op")
+    ]
+    part = narrowed(chart(*points), ["b"], ["middle", "far"], 1, 2)
+    assert [(p.panel, p.x, p.series) for p in part.points] == [
+        ("b", x, series) for x in ("middle", "far") for series in ("attack", "no op")
+    ]
+
+
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+@pytest.mark.parametrize("kind", ["bars", "lines", "dots", "heat", "words"])
+def test_every_kind_is_written_to_files(kind, form):
+    points = [
+        Point(x=x if kind in ("lines", "words") else f"x{x}", y=SHARE, series=name, panel="p")
+        for x in (1, 2)
+        for name in ("one", "two")
+    ]
+    made = write(chart(*points, kind=kind), form, Colours(()))
+    assert made.startswith(STARTS[form])
+    assert b"var(--" not in made
