@@ -9,9 +9,9 @@ from contextlib import closing
 
 import polars
 import pytest
+from medstress.figures import canvas
 
 from medstress.cli.app import medstress_cli
-from medstress.figures import canvas
 
 DOUBT = "is not as medstress wrote it: table verdicts, row"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medstress.results import rows
 
 import medstress as ms
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.results import rows
 from medstress.running.prepare import Watcher
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
