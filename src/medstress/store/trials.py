@@ -143,6 +143,10 @@ class Folder:
             reader.check_unchanged()
         return answer
 
+    def clean_replies(self, victim: str, n: int) -> list[str]:
+        """Return the raw replies of a model, thoughts too, about the first n clean items."""
+        return self.read(lambda reader: reader.clean_replies(victim, n))
+
     @cached_property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries, in order."""
