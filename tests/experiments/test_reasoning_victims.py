@@ -159,7 +159,10 @@ def go(tables, tmp_path, capsys, *more):
 def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
     swaps, tmp_path, capsys
 ):
-    with FaultServer(answer=lambda prompt: f"I would see a doctor ({len(prompt)}).") as server:
+    def answer(prompt):
+        return f"I would see a doctor ({sum(map(ord, prompt))})."
+
+    with FaultServer(answer=answer) as server:
         code, out, _ = go(swaps(server), tmp_path, capsys)
     assert code == 1
     done = Run(tmp_path / "run")

@@ -18,7 +18,7 @@ from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.store.root import KEY, keep_root
 from medstress.store.trial_digest import finish
-from medstress.summary.kept import keep_summary
+from medstress.running.kept_summary import keep_summary
 
 FILE = "run.sqlite"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medstress.summary.remarks import dry_run_remarks
+from medstress.running.dry_run_remarks import dry_run_remarks
 
 import medstress as ms
 from medstress.attacks.noise.mention_table import mention_key
