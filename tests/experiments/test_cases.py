@@ -7,18 +7,18 @@ import math
 import re
 
 import pytest
+from medstress.metrics.counts import is_flipped
+from medstress.report.cases.building import cases_of
+from medstress.report.cases.lines import case_lines
+from medstress.viewing.view import Viewer, routes
 
 import medstress as ms
 from asked import ask
 from medstress.api.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.metrics.counts import is_flipped
-from medstress.report.cases.building import cases_of
-from medstress.report.cases.lines import case_lines
-from medstress.store.load import open_run
 from medstress.serving.local import protected
+from medstress.store.load import open_run
 from medstress.testing import tiny_questions
-from medstress.viewing.view import Viewer, routes
 
 
 @pytest.fixture(scope="module")
