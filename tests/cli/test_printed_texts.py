@@ -75,7 +75,7 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
 
 
 def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
-    bench, name = hostile_run
+    bench, _ = hostile_run
     sheet = tmp_path / "trials.csv"
     assert medstress("export", bench.out, "--table", "trials", "--to", sheet).code == 0
     rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8"), newline="")))

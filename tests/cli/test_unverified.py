@@ -9,7 +9,6 @@ from contextlib import closing
 
 import polars
 import pytest
-from medstress.figures import canvas
 
 from medstress.cli.app import medstress_cli
 
