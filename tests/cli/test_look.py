@@ -13,6 +13,7 @@ import pytest
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.files.frames import refuse_inputs
+from rows import rows_of
 
 ESTIMATE = {"value", "n", "hits", "low", "high", "method"}
 ROW_FIELDS = {
@@ -143,7 +144,7 @@ def test_the_identities_of_the_interface_hold_in_every_row(summary):
 
 
 def test_every_trial_is_consistent_with_its_own_counts(finished):
-    for row in Run(finished.out).rows():
+    for row in rows_of(finished.out):
         assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
         assert row.n_asked <= 5
         if row.verdict == "flipped":
@@ -327,7 +328,7 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
     to = tmp_path / "e.jsonl"
     medstress("export", finished.out, "--table", "exchanges", "--to", to)
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    trials = {row.trial_id: row for row in Run(finished.out).rows()}
+    trials = {row.trial_id: row for row in rows_of(finished.out)}
     assert {row["purpose"] for row in rows} == {"baseline", "attack", "flip_check"}
     asked: dict[str, int] = {}
     for row in rows:

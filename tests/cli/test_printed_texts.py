@@ -75,7 +75,7 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
 
 
 def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
-    bench, name = hostile_run
+    bench, _ = hostile_run
     sheet = tmp_path / "trials.csv"
     assert medstress("export", bench.out, "--table", "trials", "--to", sheet).code == 0
     rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8"), newline="")))
@@ -91,5 +91,6 @@ def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
         with path.open(encoding="utf-8", newline="") as stream:
             cells = [cell for row in csv.reader(stream) for cell in row]
         assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
-        assert f"'{name}" in cells or "=1+1" not in "".join(cells)
+        # Other characters that no sheet shows are replaced.
+        assert all(cell.startswith("'=1+1") for cell in cells if "=1+1" in cell[:6])
     assert not STEERING.search((out / "index.md").read_text("utf-8").replace("\n", ""))

@@ -26,7 +26,7 @@ def gate(bench):
 def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     told = medstress(*gate.arguments("--junit", "v.xml", "--markdown", "v.md"))
     assert told.code == 3
-    assert "! The criterion ASR of drugs at most 1 % is missed: " in told.out
+    assert "! The criterion asr at most 0.01, drugs is missed: " in told.out
     suite = ET.parse(gate.root / "v.xml").getroot()[0]
     assert [len(case.findall("failure")) for case in suite] == [1, 0, 0, 0, 0]
     page = (gate.root / "v.md").read_text("utf-8").splitlines()

@@ -174,7 +174,7 @@ def test_terminal_has_values_counts_and_intervals_in_as_many_lines_as_they_take(
     columns = (Column(heading="Attack"), Column(heading="Rate", form="share"))
     one = Table(name="t", caption="c", columns=columns, rows=((cell("near"), cell(wilson(1, 3))),))
     assert on_terminal(80, table=one)[2:] == ["near    .333 1/3 [.061, .792]"]
-    assert on_terminal(24, table=one)[2:] == ["near         .333 1/3", "        [.061, .792]"]
+    assert on_terminal(24, table=one)[2:] == ["near        .333 1/3", "        [.061, .792]"]
 
 
 def test_wide_terminal_has_all_columns_in_one_line() -> None:
