@@ -17,6 +17,10 @@ Library: TypeAlias = Literal["polars", "pandas"]
 """What a data frame is made with."""
 
 
+_TEXT = ("attack_spec",)
+"""Objects that are one column of JSON text."""
+
+
 def check_library(library: Library) -> None:
     """Check that a library is installed before any row is read.
 
@@ -92,7 +96,7 @@ def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose tables of estimates and numbers, such as `queries`, are columns each."""
     opened: dict[str, Any] = {}
     for key, value in row.items():
-        if isinstance(value, Mapping) and not is_estimate(value):
+        if isinstance(value, Mapping) and not is_estimate(value) and key not in _TEXT:
             opened |= {f"{key}_{name}": each for name, each in value.items()}
         else:
             opened[key] = value
