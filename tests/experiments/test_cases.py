@@ -19,6 +19,7 @@ from medstress.core.outcomes import Verdict
 from medstress.serving.local import protected
 from medstress.store.load import open_run
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +253,7 @@ def state_of(folder):
 
 
 def test_the_server_pages_searches_and_sorts_all_cases(opened, finished):
-    rows = finished.rows()
+    rows = rows_of(finished)
     first = opened.get("cases?limit=5")
     assert (first["total"], first["size"], len(first["lines"])) == (len(rows), len(rows), 5)
     ids = []
