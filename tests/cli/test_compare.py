@@ -183,9 +183,9 @@ def test_the_dry_run_says_what_the_planned_items_can_show(two, medstress):
     two.tables["attack"].append(two.attack("nearest"))
     new = medstress(*two.arguments("--dry-run", out=two.root / "new"))
     assert (
-        "power on cases/drugs: 39 planned items x accuracy .500 (assumed) = 20 eligible: a "
-        "difference of "
+        "power on cases/drugs: 39 planned items x accuracy .500 (assumed) = 20 eligible: where two "
+        "arms differ on 15 % or 40 % of them (assumed, each item once), a difference of "
     ) in new.out
-    assert ".05 needs 459 eligible (918 planned); equivalence within .02 needs" in new.out
+    assert ".05 needs 459 (918 planned) or 1,252 (2,504 planned) eligible; equivalence" in new.out
     known = medstress(*two.arguments("--dry-run", out=two.root / "a"))
     assert "(of the run in " in known.out

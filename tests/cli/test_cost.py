@@ -93,7 +93,7 @@ def test_time_is_told_from_the_shared_cache(bench, medstress, tmp_path):
 def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
     told = medstress(*priced.arguments())
     assert told.code == 0
-    assert "spent: $0.0000" in told.out, "the scripted victim counts no tokens"
+    assert "Spent: 0 US dollars." in told.out, "the scripted victim counts no tokens"
     performance = priced.summary()["performance"]
     assert performance["usd"] == 0.0
     by = {row["payer"]: row["usd"] for row in performance["spending"]}
@@ -101,7 +101,7 @@ def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
 
 
 def test_without_prices_nothing_is_said_of_money(bench, medstress):
-    assert "spent:" not in medstress(*bench.arguments()).out
+    assert "Spent:" not in medstress(*bench.arguments()).out
     assert bench.summary()["performance"]["usd"] is None
     assert "money: unknown (no victim has price_in and price_out)" in dry(bench, medstress)
 
@@ -131,8 +131,8 @@ def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench
         bench.tables["experiment"]["max_usd"] = 30
         told = medstress(*bench.arguments())
         assert told.code == 0
-        assert "not complete; run the same command again, with a higher max_usd" in told.out
-        assert "\nstopped by max_usd = " in told.out
+        assert "\nStopped by max_usd = 30; next: medstress run " in told.out
+        assert "run the same command again to resume" not in told.out
         summary = bench.summary()
         assert not summary["experiment"]["complete"]
         first = summary["performance"]["usd"]

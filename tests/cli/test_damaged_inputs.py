@@ -275,10 +275,11 @@ def seconds_of(work) -> float:
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
+    from medstress.report.cases.differences import _compare
+
     from medstress.core.sentence_splitting import sentence_spans
     from medstress.core.text import cut_word, edit_distance
     from medstress.entities.synonym_files import _plain
-    from medstress.report.cases.differences import _compare
 
     assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
     word = "a" * 40_000

@@ -13,15 +13,15 @@ import pytest
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.files.frames import refuse_inputs
+from rows import rows_of
 
-ESTIMATE = {"value", "n", "low", "high", "method"}
+ESTIMATE = {"value", "n", "hits", "low", "high", "method"}
 ROW_FIELDS = {
     "dataset",
     "group",
     "victim",
     "attack",
     "attack_spec",
-    "seed",
     "n_items",
     "n_trials",
     "n_already_wrong",
@@ -41,13 +41,10 @@ ROW_FIELDS = {
     "accuracy_after",
     "asr",
     "asr_decided",
-    "asr_valid",
-    "asr_valid_bounds",
-    "n_validity_unknown",
-    "n_censored",
-    "asr_by_variant",
+    "n_unreadable_under_attack",
+    "n_rejected",
+    "key_probability_change",
     "asr_at",
-    "asr_valid_bounds_at",
     "queries",
     "queries_to_success",
     "diversity",
@@ -56,10 +53,8 @@ ROW_FIELDS = {
     "letter_mass",
     "n_ties",
     "n_unchanged",
-    "chose_edited",
     "n_never_asked",
     "asr_asked",
-    "evidence",
 }
 EXCHANGE_FIELDS = {
     "trial_id",
@@ -87,23 +82,27 @@ def summary(medstress, finished):
     return json.loads(told.out, parse_constant=pytest.fail)  # no NaN, no Infinity
 
 
-def test_the_summary_is_json_of_format_2_with_every_field(summary):
-    assert summary["format"] == 2
+def test_the_summary_is_json_of_format_3_with_every_field(summary):
+    assert summary["format"] == 3
     assert {"name", "fingerprint", "seeds", "versions", "started", "finished", "complete"} <= set(
         summary["experiment"]
     )
     assert summary["experiment"]["complete"] is True
     assert summary["experiment"]["name"] == "finished"
-    assert len(summary["results"]) == 2 * 3  # two victims; random with two seeds, nearest once
-    assert set(summary) >= {"pooled", "slices", "requirements", "tests", "performance"}
-    for row in summary["results"]:
+    # Two victims; random with two seeds, nearest once.
+    assert (len(summary["results"]), len(summary["by_seed"])) == (2 * 2, 2 * 3)
+    assert set(summary) >= {"root", "verdict", "slices", "requirements", "tests", "performance"}
+    assert all(set(warning) == {"rule", "sentence", "where"} for warning in summary["warnings"])
+    for row in [*summary["results"], *summary["by_seed"]]:
         assert set(row) >= ROW_FIELDS
         for name in ("accuracy", "accuracy_after", "asr", "asr_decided", "diversity"):
-            assert set(row[name]) == ESTIMATE
+            assert set(row[name]) - {"worst"} == ESTIMATE
+    assert all(row["seeds"] for row in summary["results"])
+    assert [row["seed"] for row in summary["by_seed"]].count(None) == 2
 
 
 def test_the_identities_of_the_interface_hold_in_every_row(summary):
-    for row in [*summary["results"], *summary["pooled"]]:
+    for row in [*summary["results"], *summary["by_seed"]]:
         assert row["n_trials"] == (
             row["n_already_wrong"]
             + row["n_not_attackable"]
@@ -132,11 +131,9 @@ def test_the_identities_of_the_interface_hold_in_every_row(summary):
             assert row["asr_decided"]["value"] == pytest.approx(
                 row["n_flipped"] / (row["n_flipped"] + row["n_held"])
             )
-            variants = [e["value"] for e in row["asr_by_variant"].values()]
-            assert sum(variants) == pytest.approx(row["asr"]["value"])
             assert row["asr_at"][-1]["value"] == pytest.approx(row["asr"]["value"])
-    rows = [row for row in summary["results"] if row["attack"] == "random"]
-    for row in summary["pooled"]:
+    rows = [row for row in summary["by_seed"] if row["attack"] == "random"]
+    for row in summary["results"]:
         if row["attack"] == "random":
             same = [r for r in rows if r["victim"] == row["victim"]]
             assert row["seeds"] == [0, 1]
@@ -147,7 +144,7 @@ def test_the_identities_of_the_interface_hold_in_every_row(summary):
 
 
 def test_every_trial_is_consistent_with_its_own_counts(finished):
-    for row in Run(finished.out).rows():
+    for row in rows_of(finished.out):
         assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
         assert row.n_asked <= 5
         if row.verdict == "flipped":
@@ -163,12 +160,15 @@ def test_every_trial_is_consistent_with_its_own_counts(finished):
 def test_the_summary_as_a_table_has_a_line_for_every_row(medstress, finished, summary):
     told = medstress("summary", finished.out, "--wide")
     assert (told.code, told.err) == (0, "")
-    table = [line for line in told.out.splitlines() if "  cases  " in line]
-    assert len(table) >= len(summary["results"])
+    table = [line.split() for line in told.out.splitlines() if "  cases  " in line]
     for row in summary["results"]:
-        queries = row["queries"]
-        counts = f"{queries['asked']}/{queries['paid']}/{queries['cached']}/{queries['failed']}"
-        assert any(row["victim"] in line and counts in line for line in table)
+        labels = [row["attack"], row["victim"], row["dataset"], row["group"]]
+        ledger = [str(row["queries"][name]) for name in ("asked", "paid", "cached", "failed")]
+        lines = [line[4:] for line in table if line[:4] == labels]
+        assert any(line[:4] == ledger for line in lines)
+        shares = (row["accuracy"], row["asr"])
+        rates = {f"{share['hits']}/{share['n']}" for share in shares}
+        assert any(rates <= set(line) for line in lines)
 
 
 def test_looking_does_not_change_the_run(medstress, finished, summary):
@@ -328,7 +328,7 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
     to = tmp_path / "e.jsonl"
     medstress("export", finished.out, "--table", "exchanges", "--to", to)
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    trials = {row.trial_id: row for row in Run(finished.out).rows()}
+    trials = {row.trial_id: row for row in rows_of(finished.out)}
     assert {row["purpose"] for row in rows} == {"baseline", "attack", "flip_check"}
     asked: dict[str, int] = {}
     for row in rows:

@@ -8,6 +8,7 @@ import polars
 import pytest
 
 from medstress.api.run import Run
+from rows import rows_of
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def tune(bench, workbench, medstress):
 
 
 def items_of(folder):
-    return {row.item_id for row in Run(folder).rows()}
+    return {row.item_id for row in rows_of(folder)}
 
 
 def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench, tune):
@@ -34,12 +35,12 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
     split = bench.out / "tuning"
     assert items_of(split) | items_of(bench.out) == {f"q{i}" for i in range(60)}
     assert not items_of(split) & items_of(bench.out)
-    assert {row.attack.rpartition(" ")[2] for row in Run(split).rows()} == {
+    assert {row.attack.rpartition(" ")[2] for row in rows_of(split)} == {
         *("n=-30", "n=-5", "n=5", "n=30")
     }
     result = json.loads((bench.out / "tune.json").read_text("utf-8"))
     chosen = {choice["n"] for choice in result["choices"]}
-    labels = {row.attack for row in Run(bench.out).rows()}
+    labels = {row.attack for row in rows_of(bench.out)}
     assert labels == {
         "entity_substitution sampler=random",
         *(f"entity_substitution sampler=pdws n={n:g}" for n in chosen),
@@ -66,7 +67,7 @@ def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
     """The victim's own log: every n in a run of its own, against the grid in one."""
     assert tune().code == 0
     (grid,) = Run(bench.out / "tuning").tuning()["grids"]
-    rows = Run(bench.out / "tuning").rows()
+    rows = rows_of(bench.out / "tuning")
     assert grid["n_asked"] == sum(row.n_asked for row in rows)
     assert grid["n_paid"] == sum(row.n_paid for row in rows)
     alone = 0
@@ -81,7 +82,7 @@ def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
         bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": n}]
         out = bench.root / f"alone{n}"
         assert bench.run(out=out) == 0
-        alone += sum(row.n_paid for row in Run(out).rows())
+        alone += sum(row.n_paid for row in rows_of(out))
     assert grid["n_paid"] < alone
 
 
@@ -129,7 +130,7 @@ def test_other_commands_work_on_both_folders(bench, tune, medstress):
         assert "The chosen n" in page
         to = folder / "trials.parquet"
         assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
-        assert polars.read_parquet(to).height == len(Run(folder).rows())
+        assert polars.read_parquet(to).height == len(rows_of(folder))
     summary = json.loads(medstress("summary", bench.out / "tuning", "--json").out)
     assert "tuning_split" in {warning["rule"] for warning in summary["warnings"]}
 
@@ -140,7 +141,7 @@ def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
     bench.tables["attack"][0]["budget"] = 1
     assert tune().code == 0
     chosen = {(c["victim"], c["attack"]) for c in Run(bench.out).tuning()["choices"]}
-    rows = [row for row in Run(bench.out).rows() if "pdws" in row.attack]
+    rows = [row for row in rows_of(bench.out) if "pdws" in row.attack]
     assert {(row.victim, row.attack) for row in rows} == chosen
     assert len(chosen) == 4
     assert Run(bench.out).manifest()["complete"]
@@ -149,8 +150,8 @@ def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
 @pytest.mark.release
 def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
     assert tune("--set", "tune.budget=1").code == 0
-    assert {row.n_asked for row in Run(bench.out / "tuning").rows()} <= {0, 1}
-    assert max(row.n_asked for row in Run(bench.out).rows()) > 1
+    assert {row.n_asked for row in rows_of(bench.out / "tuning")} <= {0, 1}
+    assert max(row.n_asked for row in rows_of(bench.out)) > 1
     for choice in Run(bench.out).tuning()["choices"]:
         attack = next(
             r for r in Run(bench.out).summary()["results"] if r["attack"] == choice["attack"]
@@ -217,15 +218,15 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     bench, tune, with_a_hopeless_victim, medstress
 ):
     told = tune()
-    rows = [row for row in Run(bench.out / "tuning").rows() if row.victim == "hopeless"]
-    n = len({row.item_id for row in rows if row.verdict.value != "not_attackable"})
+    rows = [row for row in rows_of(bench.out / "tuning") if row.victim == "hopeless"]
+    n = len({row.item_id for row in rows if row.verdict != "not_attackable"})
     sentence = (
         f"hopeless on cases/drugs answered none of the {n} tuning questions correctly, so no n "
         "can be chosen and it is left out here."
     )
     assert (told.code, told.err) == (0, "")
     assert sentence in " ".join(told.out.split())
-    assert {row.victim for row in Run(bench.out).rows()} == {"careful"}
+    assert {row.victim for row in rows_of(bench.out)} == {"careful"}
     assert {choice["victim"] for choice in Run(bench.out).tuning()["choices"]} == {"careful"}
     assert Run(bench.out).manifest()["complete"]
     assert sentence in " ".join(medstress("summary", bench.out).out.split())
@@ -275,7 +276,7 @@ def test_a_victim_is_left_out_only_of_the_data_that_tell_no_n(bench, tune, workb
     told = tune()
     assert (told.code, told.err) == (0, "")
     assert "! half on cases/drugs answered none of the " in told.out
-    asked = {(row.victim, row.dataset) for row in Run(bench.out).rows()}
+    asked = {(row.victim, row.dataset) for row in rows_of(bench.out)}
     assert asked == {("careful", "cases"), ("careful", "ward"), ("half", "ward")}
     bench.tables["victim"].pop()
     told = tune()

@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from medstress.analyses.coverage import NAMES
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
@@ -60,8 +62,8 @@ def two(bench):
 def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
     rows = run(two.write(), two.out).rows()
     table = {
-        (row["attack"], row["from"], row["to"]): row
-        for row in two.summary()["analysis"]["transfer"]
+        (row["attack"], row["source"], row["target"]): row
+        for row in two.summary()["transfer"]["rows"]
     }
     for attack in ("random", "nearest"):
         flipped = [r for r in rows if (r.attack, r.victim, r.verdict) == (attack, "one", "flipped")]
@@ -76,11 +78,10 @@ def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
 def test_universality_of_planted_victims_is_one_for_the_first_name_on(two):
     """Every name that ever succeeded succeeds wherever it is put."""
     rows = run(two.write(), two.out).rows()
-    found = two.summary()["analysis"]["universality"]
+    found = two.summary()["reuse"]["asked"]
     assert [row["m"] for row in found] == [1, 4] * 4
     for row in found:
-        assert row["universality"]["value"] == 1
-        assert row["universality"]["n"] == 11
+        assert (row["reuse"]["hits"], row["reuse"]["n"]) == (11, 11)
     assert {row["item_id"] for row in map(vars_of, rows) if row["verdict"] == "flipped"}
 
 
@@ -97,9 +98,9 @@ def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
     assert with_analysis.rows() == without.rows()
     plain = without.summary()
     n_asked = sum(len(one.outcomes) for one in told)
-    others = [sum(row["queries"]["other"] for row in s["results"]) for s in (summary, plain)]
+    others = [sum(row["queries"]["other"] for row in s["by_seed"]) for s in (summary, plain)]
     assert others[0] - others[1] == n_asked > 0
-    for row, same in zip(summary["results"], plain["results"], strict=True):
+    for row, same in zip(summary["by_seed"], plain["by_seed"], strict=True):
         assert {**row, "queries": 0} == {**same, "queries": 0}
         for name in ("asked", "paid", "cached", "failed", "baseline"):
             assert row["queries"][name] == same["queries"][name]
@@ -107,6 +108,11 @@ def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
     with_analysis.export("exchanges", path)
     purposes = Counter(json.loads(line)["purpose"] for line in path.read_text().splitlines())
     assert purposes["transfer"] + purposes["universality"] == n_asked
+
+
+def analyses_of(summary):
+    """What the summary says of what was asked after the trials."""
+    return {name: summary[name] for name in ("transfer", "reuse", "scaling")}
 
 
 def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_same(two):
@@ -117,10 +123,10 @@ def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_sam
     late = run(two.write(), two.out).summary()
     n_calls = len(two.received())
     assert n_calls > n_plain
-    assert run(two.write(), two.out).summary()["analysis"] == late["analysis"]
+    assert analyses_of(run(two.write(), two.out).summary()) == analyses_of(late)
     assert len(two.received()) == n_calls
     at_once = run(two.write(), two.root / "at_once").summary()
-    assert at_once["analysis"] == late["analysis"]
+    assert analyses_of(at_once) == analyses_of(late)
 
 
 def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
@@ -132,7 +138,7 @@ def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
     assert stopped["performance"]["calls"] <= n_all - 5
     resumed = run(two.write(), two.out).summary()
     assert resumed["experiment"]["complete"]
-    assert resumed["analysis"] == whole["analysis"]
+    assert analyses_of(resumed) == analyses_of(whole)
     assert resumed["performance"]["calls"] == n_all
 
 
@@ -143,7 +149,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     with workbench.forged(two.out) as db:
         db.execute("DELETE FROM verdicts WHERE verdict = 'asked' AND trial % 2")
     again = run(two.write(), two.out).summary()
-    assert again["analysis"] == whole["analysis"]
+    assert analyses_of(again) == analyses_of(whole)
     assert len(two.received()) == n_calls
 
 
@@ -154,13 +160,15 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     two.tables["analysis"] = {"universality": [4]}
     monkeypatch.setenv("VICTIM_FAILS", "1")
     summary = run(two.write(), two.out).summary()
-    failed = [row["n_unanswered"] for row in summary["analysis"]["universality"]]
+    failed = [row["n_unanswered"] for row in summary["reuse"]["asked"]]
     assert all(0 < n <= 11 for n in failed)  # some questions the attack had asked before
-    assert f"{sum(failed)} queries of the analyses failed" in summary["warnings"][-1]
+    warned = [one["where"] for one in summary["warnings"] if one["rule"] == "not_answered"]
+    assert len(warned) == len(failed)
+    assert all(row["reuse"]["worst"][1] == 1 for row in summary["reuse"]["asked"])
     monkeypatch.delenv("VICTIM_FAILS")
     two.tables["analysis"] = analysis
-    (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["analysis"]["universality"]
-    assert (row["n_unanswered"], row["universality"]["value"]) == (0, 1)
+    (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["reuse"]["asked"]
+    assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
 
 
 @pytest.mark.release
@@ -171,17 +179,17 @@ def test_an_extended_run_asks_what_its_new_rankings_need(two):
     extended = run(two.write(), two.out).summary()
     fresh = run(two.write(), two.root / "fresh").summary()
     assert extended["experiment"]["complete"]
-    assert extended["analysis"] == fresh["analysis"]
+    assert analyses_of(extended) == analyses_of(fresh)
 
 
 def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
     two.tables["victim"].pop()
     summary = run(two.write(), two.out).summary()
-    assert [(row["from"], row["to"]) for row in summary["analysis"]["transfer"]] == [
+    assert [(row["source"], row["target"]) for row in summary["transfer"]["rows"]] == [
         ("one", "one"),
         ("one", "one"),
     ]
-    assert any("transfer needs two victims or more" in warning for warning in summary["warnings"])
+    assert "one_model" in {warning["rule"] for warning in summary["warnings"]}
 
 
 @pytest.mark.release
@@ -190,7 +198,7 @@ def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     first = run(two.write(), two.out)
     rows = [row for row in first.rows() if row.verdict == "flipped"]
     assert all(0 < row.prompt_similarity < 1 for row in rows)
-    for row in first.summary()["pooled"]:
+    for row in first.summary()["results"]:
         n = row["n_flipped"]
         assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
             n,
@@ -214,7 +222,7 @@ def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
 def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(two):
     manifest = run(two.write(), two.out).manifest()
     assert manifest["victims"]["other"]["parameters"] == 1e9
-    (row, _) = two.summary()["analysis"]["size"]
+    (row, _) = two.summary()["scaling"]["size"]
     assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
 
 
@@ -226,16 +234,17 @@ def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
 
 
 def test_coverage_and_edits_are_read_off_what_was_asked(two):
-    analysis = run(two.write(), two.out).summary()["analysis"]
+    run(two.write(), two.out)
+    names = Read.open(two.out).of(NAMES)
     rows = [row for row in Run(two.out).rows() if row.attack == "nearest" and row.victim == "one"]
     n = sum(row.n_asked for row in rows)
-    (row,) = [r for r in analysis["coverage"] if (r["attack"], r["victim"]) == ("nearest", "one")]
-    assert (row["n_tried"], row["n_names"]) == (n, 40)
-    cells = [r for r in analysis["words"] if (r["attack"], r["victim"]) == ("nearest", "one")]
+    (row,) = [r for r in names.coverage if (r.attack, r.victim) == ("nearest", "one")]
+    assert (row.n_tried, row.n_names) == (n, 40)
+    cells = [r for r in names.sizes if (r.attack, r.victim, r.unit) == ("nearest", "one", "words")]
     eligible = [row for row in rows if row.verdict in ("flipped", "held")]
-    assert sum(cell["asr_at_1"]["n"] for cell in cells) == len(eligible)
+    assert sum(cell.asr_at_1.n for cell in cells) == len(eligible)
     at_1 = sum(row.first_success == 1 for row in eligible)
-    assert sum(c["asr_at_1"]["value"] * c["asr_at_1"]["n"] for c in cells) == pytest.approx(at_1)
+    assert sum(c.asr_at_1.value * c.asr_at_1.n for c in cells) == pytest.approx(at_1)
 
 
 def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
@@ -243,22 +252,30 @@ def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
     two.tables["analysis"] = {}
     found = run(two.write(), two.out)
     rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
-    analysis = found.summary()["analysis"]
-    (sweep, _) = sorted(analysis["sweeps"], key=lambda row: row["victim"] != "one")
-    assert sweep["n_asked"] == sum(row.n_asked for row in rows)
-    assert sweep["n_items"] == len(rows) > 0
+    names = Read.open(two.out).of(NAMES)
+    (sweep, _) = sorted(names.sweeps, key=lambda row: row.victim != "one")
+    assert sweep.n_asked == sum(row.n_asked for row in rows)
+    assert sweep.n_items == len(rows) > 0
     prepared = prepare(two.write())
-    names = prepared.groups[0].perturbations
+    group = prepared.groups[0].perturbations
     items = {item.id: item for item in prepared.datasets[0].questions}
-    put = [names.names[i] for row in rows for i in names.allowed(items[row.item_id])]
+    put = [group.names[i] for row in rows for i in group.allowed(items[row.item_id])]
     weak = [name for name in put if name.endswith(("statin", "olol"))]
-    assert len(put) == sweep["n_asked"]
-    assert 0 < sweep["n_wrong"] == len(weak) < sweep["n_asked"]
-    assert sum(cell["success"]["n"] for cell in sweep["classes"]) >= sweep["n_items"]
-    for row in (row for row in analysis["coverage"] if row["attack"] is not None):
-        assert row["share_of_set"]["value"] == 1
-        assert row["statement"] == "every allowed name was tried on every item"
-    assert analysis["curves"] == []  # no budget, so none to recommend
+    assert len(put) == sweep.n_asked
+    assert 0 < sweep.n_wrong == len(weak) < sweep.n_asked
+    assert sum(cell.success.n for cell in sweep.classes) >= sweep.n_items
+    # The distances at the ends of its classes are stored with every trial, the nearest first.
+    assert all(cell.distance is not None for cell in sweep.classes)
+    for one in sweep.items:
+        assert list(one.distances) == sorted(one.distances)
+        h = group.distances(items[one.item_id].key_text)
+        allowed = sorted(h[i] for i in group.allowed(items[one.item_id]))
+        ends = one.distances[0], one.distances[-1]
+        assert ends == (pytest.approx(allowed[0]), pytest.approx(allowed[-1]))
+    for row in names.coverage:
+        assert row.share_of_asked.value == 1
+    # No budget, so no curve to recommend one from.
+    assert not found.summary().get("scaling", {"curves": []})["curves"]
 
 
 def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():

@@ -159,14 +159,18 @@ def go(tables, tmp_path, capsys, *more):
 def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
     swaps, tmp_path, capsys
 ):
-    with FaultServer(answer=lambda prompt: f"I would see a doctor ({len(prompt)}).") as server:
+    def answer(prompt):
+        return f"I would see a doctor ({sum(map(ord, prompt))})."
+
+    with FaultServer(answer=answer) as server:
         code, out, _ = go(swaps(server), tmp_path, capsys)
     assert code == 1
-    assert "Every answer of v is unreadable (6 about clean items), so nothing is measured" in out
-    assert len(re.findall(r'"I would see a doctor \(\d+\)\."', out)) == 3
-    assert "not above chance" not in out
-    assert result(Run(tmp_path / "run"))["above_chance"]["p"] is None
-    assert "not above chance" not in Run(tmp_path / "run").report()
+    done = Run(tmp_path / "run")
+    replies = r'"I would see a doctor \(\d+\)\."'
+    assert len(re.findall(replies, warned(done, "unread"))) == 3
+    assert len(re.findall(replies, " ".join(out.split()))) == 3
+    assert result(done)["above_chance"]["p"] is None
+    assert not warned(done, "near_chance")
 
 
 def test_one_readable_answer_is_enough_to_end_with_0(swaps, tmp_path, capsys):
@@ -176,8 +180,10 @@ def test_one_readable_answer_is_enough_to_end_with_0(swaps, tmp_path, capsys):
     with FaultServer(answer=answer) as server:
         code, out, _ = go(swaps(server), tmp_path, capsys)
     assert code == 0
-    assert "Every answer" not in out
-    assert "v on jsonl/drugs: 5 of 6 clean answers are unreadable" in out
+    done = Run(tmp_path / "run")
+    assert not warned(done, "unread")
+    assert "5 of 6 answers before any edit" in warned(done, "unreadable_clean")
+    assert "5 of 6 answers before any edit" in " ".join(out.split())
 
 
 def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
@@ -188,9 +194,10 @@ def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
     ) as server:
         code, out, _ = go(swaps(server, prompt="chat"), tmp_path, capsys)
     assert code == 1
-    assert "6 were cut off: raise max_new_tokens of the victim" in out
-    assert '"<think>It may be B"' in out
-    assert result(Run(tmp_path / "run"))["n_length_at_baseline"] == 6
+    done = Run(tmp_path / "run")
+    assert "6 were cut off: raise max_new_tokens" in warned(done, "unread")
+    assert '"<think>It may be B"' in " ".join(out.split())
+    assert result(done)["n_unreadable_at_baseline"] == 6
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -438,7 +438,7 @@ def generating(prompts):
 def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, said):
     run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
     for shown in (str(run), Elements(run._repr_html_()).text):
-        assert "trials failed (max_failed = 0)" in shown
+        assert "trials failed" in shown
         assert "retry_failed=True" in shown
         assert "it is not loaded" in shown
     with pytest.raises(ms.UsageError) as error:

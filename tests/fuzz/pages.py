@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
+from typing import Literal
 
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Column, Entry, Form, Label, Table
+from medstress.analyses.shown import Chart, Column, Entry, Form, Label, Point, Table
 from medstress.core.arms import AttackRecord
 from medstress.core.evidence import Evidence
 from medstress.core.items import Question
@@ -119,4 +120,29 @@ def table_of(texts: Sequence[str]) -> Table:
         notes=tuple(texts),
         heads=(tuple((text, 1) for text in texts),),
         n_labels=2,
+    )
+
+
+def chart_of(
+    kind: Literal["bars", "lines", "dots", "heat", "words"], texts: Sequence[str]
+) -> Chart:
+    """A picture in which every text that is not of the program is a given one."""
+    points = tuple(
+        Point(
+            x=float(number) if kind in ("lines", "words") else text,
+            y=wilson(1, 2),
+            series=text,
+            panel=texts[0],
+            tip=text,
+        )
+        for number, text in enumerate(texts)
+    )
+    return Chart(
+        name="hostile",
+        title=texts[0],
+        kind=kind,
+        x="name",
+        y="share",
+        points=points,
+        notes=tuple(texts),
     )

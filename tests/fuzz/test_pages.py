@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from medstress.analyses.summary import results_of
+from medstress.page import page as page_module
+from medstress.page.cases import as_script
+from medstress.page.charts import Colours, Drawn, draw
+from medstress.report.formats import clean
 from medstress.report.html import html_table
 from medstress.review.page import room_page
 
@@ -74,6 +78,19 @@ def check_alike(hostile: str, harmless: str) -> None:
         assert one == other
 
 
+def kinds(page):
+    return {(tag, names) for tag, names, _ in page.shown()}
+
+
+def check_kinds(hostile: str, harmless: str) -> None:
+    """Like `check_alike` where longer texts have other pictures and rows: no other elements."""
+    hostile.encode()
+    assert not STEERING.search(hostile)
+    found, expected = Page(hostile), Page(harmless)
+    assert found.code == expected.code
+    assert kinds(found) <= kinds(expected)
+
+
 def plain(payloads):
     return [f"harmless {number}" for number in range(len(payloads))]
 
@@ -124,3 +141,37 @@ def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
     assert found.elements == expected.elements
     assert found.code[-1] == expected.code[-1]
     assert source.count("evil.example") > 100
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures are drawn apart, below: hundreds of them would take minutes."""
+
+    def drawn(chart, colours):
+        return Drawn(title=chart.title, legend=(), panels=(), notes=chart.notes)
+
+    monkeypatch.setattr(page_module, "draw", drawn)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_page_holds_nothing_that_a_harmless_one_lacks(pages, payloads):
+    def page(texts):
+        data = as_script({clean(text): [clean(text)] for text in texts})
+        cases = page_module.Browser(data=data, n_held=1, n_cases=1)
+        return page_module.page([pages.run_of(texts)], cases)
+
+    source = page(payloads)
+    check_kinds(source, page(plain(payloads)))
+    assert source.count("evil.example") > 1_000
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "dots", "heat", "words"])
+def test_pictures_hold_nothing_that_harmless_ones_lack(pages, payloads, kind):
+    def picture(texts):
+        chart = pages.chart_of(kind, texts)
+        return "".join(panel.body for panel in draw(chart, Colours(texts)).panels)
+
+    # As many as fit in one picture; letters that do not fit are left out of it.
+    for i in range(0, len(payloads), 8):
+        some = [text for text in payloads[i : i + 8] if text != "constructor"]
+        check_kinds(picture(some), picture(plain(some)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
@@ -142,13 +145,18 @@ def apart_from(one: Correlated) -> Correlated:
     return sample(one.gold, one.scores[0], np.arange(len(one.gold)))
 
 
+@lru_cache(maxsize=4)
+def draws_of(one: Correlated) -> Mapping[str, np.ndarray]:
+    return one.draws()
+
+
 def correlation(of: Correlated, name: str) -> Estimate:
-    return estimated(of.value(name), of.draws()[name])
+    return estimated(of.value(name), draws_of(of)[name])
 
 
 def change(before: Correlated, after: Correlated, name: str) -> Estimate:
     fall = (before.value(name) or 0.0) - (after.value(name) or 0.0)
-    return estimated(fall, before.draws()[name] - after.draws()[name])
+    return estimated(fall, draws_of(before)[name] - draws_of(after)[name])
 
 
 def p_of(before: Correlated, after: Correlated, name: str) -> float:

@@ -114,13 +114,13 @@ def significance(found: Run) -> Significance:
     return result
 
 
-def tests_of(found: Run, null: str) -> list[SuccessTest]:
+def every_test(found: Run, null: str) -> list[SuccessTest]:
     return [one for row in significance(found).rows if row.null == null for one in row.items]
 
 
 def rows_of(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
     """Item -> the test of its success."""
-    return {one.trial.item.id: one for one in tests_of(found, null)}
+    return {one.trial.item.id: one for one in every_test(found, null)}
 
 
 def family_of(found: Run) -> Family:
@@ -436,6 +436,6 @@ def test_successes_on_one_item_share_their_controls(bench: Path) -> None:
     found = run(experiment(bench, runs=3, **named), bench / "shared")
     before = count(found, "answers")
     retested(found, bench, controls=30)
-    assert [one.p for one in tests_of(found, "matched")] == [1 / 31] * 3
+    assert [one.p for one in every_test(found, "matched")] == [1 / 31] * 3
     # Three turns of 20 samples of clean item and fuzz, and of 30 loops of 3 attempts, once.
     assert count(found, "answers") - before == 3 * (20 + 20 + 30 * 3)

@@ -18,6 +18,7 @@ from medstress.analyses.faithfulness import FAITHFULNESS, reasonings
 from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.api.run import Run, run
+from medstress.core.evidence import JUDGES
 from medstress.core.trials import Trial
 
 ROLES = """
@@ -136,7 +137,9 @@ def test_the_first_success_is_marked_and_the_success_that_counts_is_the_third(
     assert (abel.first.query, abel.first.attempt) == (1, 1)
     assert (abel.pick.query, pick_attempt(abel)) == (3, 3)
     assert not any("mmHg" in edit.replacement for edit in abel.edits)
-    assert (abel.pick.validity.valid, abel.pick.validity.reason) == (True, "panel")
+    # The judges let it pass, and their word settles nothing.
+    validity = abel.pick.validity
+    assert (validity.valid, validity.reason, validity.word_of(JUDGES)) == (None, "panel", True)
 
 
 def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(

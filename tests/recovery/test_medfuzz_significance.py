@@ -198,7 +198,7 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
         assert (row.t_original, row.t_attack) == (1.0, 0.0)
         assert row.effect is not None
         assert row.effect.value == 1.0
-        assert row.statistic is Statistic.SHARE
+        assert row.statistic is Statistic.SHARE_CORRECT
         assert row.guess is False
     (family,) = significance(tested).families
     assert (family.n_tested, family.n_successes, family.n_discoveries) == (2, 2, 2)

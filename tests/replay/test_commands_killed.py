@@ -14,8 +14,8 @@ from medstress.api.run import Run
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
-from medstress.store.load import open_run
 from medstress.review.room import make_room
+from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 BATCH = 3

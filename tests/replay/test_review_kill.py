@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from medstress.core.errors import StoreError, UsageError
-from medstress.store.load import open_run
 from medstress.review.room import make_room
+from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 

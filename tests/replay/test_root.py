@@ -8,11 +8,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from medstress.results.root import all_roots, root_of
 
 from medstress.core.errors import StoreError
-from medstress.store.load import open_run
-from medstress.results.root import all_roots, root_of
 from medstress.store.chain import RUN_CHAIN, first_break, link
+from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.store.root import keep_root, plan_of

@@ -27,6 +27,7 @@ from medstress.core.calls import Choose, ModelIdentity, Request
 from medstress.engine.trial import FLIP_CHECK_SAMPLE
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.trial_digest import wrong_rows
+from rows import rows_of
 
 VICTIM = '''
 """Right for most prompts; wrong or unreadable where a hash of the prompt says so."""
@@ -222,7 +223,7 @@ class Bench:
 
     def rows(self, out: Path | None = None) -> list[Any]:
         """The trials of a run."""
-        return Run(out or self.out).rows()
+        return rows_of(out or self.out)
 
     def summary(self, out: Path | None = None) -> dict[str, Any]:
         """The numbers of a run."""

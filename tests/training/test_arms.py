@@ -13,7 +13,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
-from medstress.summary.remarks import dry_run_remarks
+from medstress.running.dry_run_remarks import dry_run_remarks
 from medstress.training.plan import plan_training, training_costs
 
 NAMES = (

@@ -1155,7 +1155,11 @@ def _across_models(series: Sequence[Series]) -> Iterator[Claim]:
         rows: list[tuple[str, str, Estimate, Judge]] = [
             ("ASR falls with model size", quantity, _trend(sized, "model"), below)
         ]
-        for kind, verb, judge in (("generalist", "falls", below), ("specialist", "rises", above)):
+        of_kinds: tuple[tuple[str, str, Judge], ...] = (
+            ("generalist", "falls", below),
+            ("specialist", "rises", above),
+        )
+        for kind, verb, judge in of_kinds:
             statement = f"ASR {verb} with the size of {kind}s"
             effect = _trend([p for p in kinds[kind] if p.parameters], kind)
             rows.append((statement, f"{quantity}, {kind}s", effect, judge))
@@ -1167,8 +1171,8 @@ def _across_models(series: Sequence[Series]) -> Iterator[Claim]:
             for one in members
             if one.caution
         ]
-        for statement, measured, effect, judge in rows:
-            claim = members[0].claim(10, statement, measured, 1, (effect, None), judge)
+        for statement, measured, effect, judged in rows:
+            claim = members[0].claim(10, statement, measured, 1, (effect, None), judged)
             yield replace(claim, victim=ALL_MODELS, caution="; ".join(cautions))
 
 

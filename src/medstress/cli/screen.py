@@ -75,6 +75,9 @@ def screen() -> Screen:
     """Return standard output as a screen: 80 columns unless a terminal says otherwise."""
     stream = plain_stream(sys.stdout)
     console = Console(file=stream, highlight=False)
+    if not console.is_terminal or is_ascii(stream):
+        # Through what replaces characters that cannot be written, and outlives a closed pipe.
+        console = Console(file=sys.stdout, highlight=False, color_system=None)
     width = max(_NARROWEST, console.width) if console.is_terminal else WIDTH
     return Screen(console=console, look=Look(width=width, is_ascii=is_ascii(stream)))
 

@@ -39,6 +39,9 @@ def show(run: Run, *, wide: bool = False) -> int:
 def _failures(run: Run) -> Iterator[str]:
     """Say why trials failed, and how to run them again."""
     reasons = Counter(t.note for t in run.trials if t.verdict is Verdict.FAILED)
+    allowed = int(run.manifest["config"]["experiment"].get("max_failed") or 0)
+    if reasons.total() > allowed:
+        yield f"{reasons.total():,} trials failed (max_failed = {allowed:,})"
     for reason, n in reasons.most_common(_MOST_REASONS):
         yield f"{n:,} failed: {reason}"
     if reasons:
@@ -52,10 +55,14 @@ def _going_on(run: Run) -> Iterator[str]:
     if (shard := shard_of(dict(run.manifest))) is not None:
         n, planned = len(run.trials), run.manifest["n_planned"]
         yield f"Shard {shard}: {n:,} of {planned:,} trials; merge it with the others."
-    elif not run.is_complete and cost is not None and (limits := reached(settings, cost)):
+    elif run.is_complete:
+        return
+    elif cost is not None and (limits := reached(settings, cost)):
         again = command_again(run.manifest.get("command", ""), *raised(settings, limits))
         what = " and ".join(f"{key} = {settings[key]:g}" for key in limits)
         yield f"Stopped by {what}" + (f"; next: {again}" if again else "")
+    else:
+        yield "Not complete: run the same command again to resume."
 
 
 def write_verdicts(run: Run, args: argparse.Namespace) -> None:

@@ -159,7 +159,7 @@ def _last_edits(reader: RunReader, trials: Iterable[Trial]) -> dict[str, str]:
             others[trial.number] = trial.id
     if others:
         # Queries that rank spans are no attack.
-        probes = {(trial, query) for trial, _, own in reader.probes() for query in own or ()}
+        probes = {(number, query) for number, _, own in reader.probes() for query in own or ()}
         for number, query, edits in reader.attack_edits():
             if number in others and (number, query) not in probes:
                 edits_of[others[number]] = edits

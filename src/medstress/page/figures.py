@@ -1,6 +1,6 @@
 """Write the tables and figures of a run into a folder: one's own, or in the layout of a paper.
 
-The same run gives the same bytes.
+The same run gives the same bytes, but for the order of fonts in a PDF file.
 """
 
 from __future__ import annotations
@@ -221,9 +221,11 @@ def _drawn(chart: Chart, form: str, run: Run) -> bytes:
     from medstress.page.charts import Colours, write
 
     if chart.kind == "words":
-        return _converted(weighed(chart), form)
-    models = dict.fromkeys(cell.place.victim for cell in run.cells)
-    return write(chart, form, Colours(models))  # type: ignore[arg-type]
+        drawn = _converted(weighed(chart), form)
+    else:
+        models = dict.fromkeys(cell.place.victim for cell in run.cells)
+        drawn = write(chart, form, Colours(models))  # type: ignore[arg-type]
+    return drawn
 
 
 def chart_csv(chart: Chart) -> str:

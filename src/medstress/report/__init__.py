@@ -1,1 +1,1 @@
-"""Renderers: tables as text for the terminal, HTML, LaTeX, CSV and Markdown; no measure is known."""
+"""Renderers of tables: terminal, HTML, LaTeX, CSV and Markdown; none knows a measure."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from rich.console import Console
+from rich.text import Text
 
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
@@ -14,7 +15,7 @@ from medstress.analyses.shown import Decision, Remark, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.core.words import listed
-from medstress.report.formats import clean, number
+from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
 from medstress.report.text import escape, markdown_table
 
@@ -57,7 +58,8 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         say(console, f"! {left:,} more: summary --wide has all.", "yellow")
     console.print()
     for line in _end(run, verdict):
-        say(console, line)
+        # A command is copied whole.
+        console.print(Text(one_line(line)), soft_wrap=True)
 
 
 def markdown_page(run: Run) -> str:
@@ -167,8 +169,6 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
     cost = run.of(PERFORMANCE)
     if cost is not None and cost.usd is not None:
         yield f"Spent: {number(cost.usd, 'number')} US dollars."
-    if not run.is_complete and "shard" not in run.manifest:
-        yield "Not complete: run the same command again to resume."
     if verdict.arm is not None:
         yield f"Cases: medstress case {shlex.quote(str(run.folder.path))}"
     if run.folder.root is not None:

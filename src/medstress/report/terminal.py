@@ -16,6 +16,8 @@ from medstress.report.formats import clean, one_line, parts
 
 GAP = 2
 """Spaces between columns."""
+MOST_ROWS = 20
+"""Rows that are printed unless all are wanted."""
 _LABEL = 12
 """The narrowest that a column of text becomes before numbers move into another part."""
 _NARROWEST = 4
@@ -41,6 +43,9 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
         wide: whether all columns stand side by side, however wide that is.
     """
     console.print(Text(one_line(table.caption), style="bold"))
+    left = 0 if wide else max(0, len(table.rows) - MOST_ROWS)
+    if left:
+        table = replace(table, rows=table.rows[:MOST_ROWS])
     sizes, parted = _laid_out(table, console.width, wide=wide)
     for i, columns in enumerate(parted):
         if i:
@@ -49,13 +54,21 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
             _print_whole(console, _grid(table, columns, sizes, _WIDEST))
         else:
             console.print(_grid(table, columns, sizes, console.width))
+    if left:
+        say(console, f"{left:,} more rows: summary --wide has all.")
     for note in table.notes:
         say(console, note)
 
 
 def say(console: Console, sentence: str, style: str = "") -> None:
-    """Print a sentence; markup in it is text."""
-    console.print(Text(one_line(sentence), style=style))
+    """Print a sentence, wrapped on a terminal, in one line elsewhere; markup in it is text."""
+    text = Text(one_line(sentence), style=style)
+    if not console.is_terminal:
+        console.print(text, soft_wrap=True)
+        return
+    for line in text.wrap(console, console.width):
+        line.rstrip()
+        console.print(line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def two_embeddings(outcomes_of: Mapping[str, Outcome], attacks: Mapping[str, Any
     ]
     entities = [{"type": "drugs", "embedding": group} for group in outcomes_of]
     config = {"experiment": {"name": "planted"}, "entities": entities, "dataset": [{"name": "x"}]}
-    groups = {group: {} for group in outcomes_of}
+    groups: dict[str, dict[str, str]] = {group: {} for group in outcomes_of}
     return claims(planted_run(trials, config=config, groups=groups, datasets={"cases": {}}))
 
 

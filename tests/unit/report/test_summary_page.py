@@ -8,14 +8,21 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from medstress.analyses.shown import Decision
-from medstress.report.summary_page import junit, junit_page, markdown_page, print_summary
+from medstress.analyses.shown import Decision, Remark
+from medstress.report.summary_page import (
+    _briefly,
+    junit,
+    junit_page,
+    markdown_page,
+    print_summary,
+)
 from medstress.testing.planted import attacked_run, fooled, mute, right
 
 
 def printed(run: object, width: int = 80, wide: bool = False) -> str:
     stream = io.StringIO()
-    print_summary(Console(file=stream, width=width, color_system=None), run, wide=wide)  # type: ignore[arg-type]
+    console = Console(file=stream, width=width, color_system=None, force_terminal=True)
+    print_summary(console, run, wide=wide)  # type: ignore[arg-type]
     return stream.getvalue()
 
 
@@ -31,7 +38,6 @@ def test_lines_then_tables_then_warnings(width: int) -> None:
             "Do not rely on this: only 80 of 99 planned trials have ended.",
             "Lost (ASR)",
             "! The run is not complete",
-            "Not complete: run the same command again to resume.",
             "Cases: medstress case runs/planted",
             "Root: ffffffff",
         )
@@ -45,6 +51,24 @@ def test_wide_has_all_tables() -> None:
     text = printed(attacked_run({"careful": fooled}, 40), wide=True)
     assert "How every trial ended" in text
     assert "Queries" in text
+
+
+def test_three_attacks_fit_a_first_screen() -> None:
+    run = attacked_run({"careful": fooled, "right": right, "mute": mute}, 40)
+    lines = printed(run).splitlines()
+    assert len(lines) <= 40
+    # A label that all rows share takes no column.
+    assert not any("near names" in line and "cases" in line for line in lines[9:])
+
+
+def test_warnings_of_a_rule_are_printed_once() -> None:
+    alike = [Remark(rule="a", sentence=f"{i} is bad.") for i in range(9)]
+    other = [Remark(rule="b", sentence="All is worse.")] * 4
+    shown, left = _briefly([*alike, *other])
+    assert shown == ["0 is bad. And 8 more like this: summary --wide has them.", "All is worse."]
+    assert left == 0
+    many = [Remark(rule=str(i), sentence=f"{i} is bad.") for i in range(20)]
+    assert _briefly(many)[1] == 8
 
 
 def test_other_models_have_their_lines_too() -> None:

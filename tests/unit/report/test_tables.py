@@ -160,6 +160,23 @@ def test_terminal_tells_rows_apart() -> None:
     assert any("Data" in line for line in on_terminal(160, table=rows("q", "q")))
 
 
+def test_terminal_shows_the_first_rows_and_counts_the_others() -> None:
+    columns = (Column(heading="Attack"), Column(heading="Rate", form="share"))
+    rows = tuple((cell(f"attack {i}"), cell(wilson(1, 3))) for i in range(50))
+    many = Table(name="t", caption="c", columns=columns, rows=rows)
+    brief, wide = on_terminal(80, table=many), on_terminal(80, table=many, wide=True)
+    assert sum(line.startswith("attack ") for line in brief) == 20
+    assert brief[-1] == "30 more rows: summary --wide has all."
+    assert sum(line.startswith("attack ") for line in wide) == 50
+
+
+def test_terminal_has_values_counts_and_intervals_in_as_many_lines_as_they_take() -> None:
+    columns = (Column(heading="Attack"), Column(heading="Rate", form="share"))
+    one = Table(name="t", caption="c", columns=columns, rows=((cell("near"), cell(wilson(1, 3))),))
+    assert on_terminal(80, table=one)[2:] == ["near    .333 1/3 [.061, .792]"]
+    assert on_terminal(24, table=one)[2:] == ["near        .333 1/3", "        [.061, .792]"]
+
+
 def test_wide_terminal_has_all_columns_in_one_line() -> None:
     lines = on_terminal(80, wide=True)
     (head,) = [line for line in lines if line.startswith("Attack")]

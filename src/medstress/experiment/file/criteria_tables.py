@@ -43,8 +43,8 @@ class RequireTable(TomlTable):
     """`[[require]]`: an acceptance criterion, fixed before the first query."""
 
     metric: NonEmpty
-    """Any estimate in a row of `summary --json`, such as `asr`, `asr_net`, `control`,
-    `accuracy_after`, `asr_valid`; fields inside another are joined by a dot."""
+    """`accuracy`, `accuracy_after`, `asr`, `asr_valid`, `asr_net`, `control`, or a score of tagged
+    texts or pairs, such as `f1_after` and `pearson_drop`."""
     control: NonEmpty | None = None
     """asr_net, control: which control; default: the only one."""
     slice: SliceOf | None = None

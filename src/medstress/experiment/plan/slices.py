@@ -10,12 +10,10 @@ import numpy as np
 from medstress.analyses.slices import (
     LENGTHS,
     POST_HOC,
-    Slicer,
     column_of,
     length_of,
     values_of_column,
 )
-from medstress.core.arms import Place
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Question
 from medstress.experiment.file.config import SlicesTable
@@ -122,10 +120,3 @@ def thirds(lengths: Sequence[int]) -> list[int]:
         return []
     cuts = np.quantile(lengths, [1 / 3, 2 / 3], method="inverted_cdf")
     return sorted({min(int(cut), max(shorter)) for cut in cuts})
-
-
-def slices_of(
-    item: Any, described: Mapping[str, Any], dataset: str, group: str
-) -> list[tuple[str, str]]:
-    """Return (property, value) of the slices that an item is in; goes with the old summary."""
-    return Slicer(described).slices_of(item, Place(dataset, group, ""))

@@ -49,16 +49,13 @@ def _shown(run: PaperRun, analysis: Analysis[Shown], name: str, needs: str) -> I
     result = run.run.of(analysis)
     parts: list[Part] = []
     if result is not None:
-        parts += [part for part in (*result.charts(), *result.tables()) if _has_content(part)]
+        parts += [chart for chart in result.charts() if chart.points]
+        parts += [one for one in result.tables() if one.rows]
     if not parts:
         raise Missing(needs)
     for part in parts:
         own = part.name.removeprefix(f"{name}-")
         yield replace(part, name=name if own == name else f"{name}-{own}")
-
-
-def _has_content(part: Part) -> bool:
-    return bool(getattr(part, "rows", ()) or getattr(part, "points", ()))
 
 
 _Row = tuple[AttemptsOfArm, AtAttempt]

@@ -408,6 +408,11 @@ def _printed_after(line: Line | None) -> list[Entry]:
     return cells
 
 
+_CHOSEN_ON: Mapping[str, str] = {
+    "tuned": "other items",
+    "same items": "the same items",
+    "given": "nothing",
+}
 _Chosen = tuple[Rates, Choice]
 _CHOSEN: Sequence[Field[_Chosen]] = (
     Field(column=Column(heading="Model"), read=lambda row: label(row[0].setting.place.victim)),
@@ -443,7 +448,6 @@ _CHOSEN: Sequence[Field[_Chosen]] = (
         read=lambda row: row[1].estimate,
     ),
 )
-_CHOSEN_ON = {"tuned": "other items", "same items": "the same items", "given": "nothing"}
 
 
 # Figures ---------------------------------------------------------------------------------------
@@ -870,15 +874,18 @@ _ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
 
 def _names(run: PaperRun, prefix: str, needs: str) -> Iterator[Part]:
     names = run.run.of(NAMES)
-    parts = [] if names is None else [*names.charts(), *names.tables()]
+    parts: list[Chart | Table] = []
+    if names is not None:
+        parts += names.charts()
+        parts += names.tables()
     chosen = [part for part in parts if prefix in part.name]
     if not chosen:
         raise Missing(needs)
-    cells = [one.cell for one in run.attacks]
+    has_chart = any(isinstance(part, Chart) for part in chosen)
     for part in chosen:
-        name = prefix if part.name == prefix else f"{prefix}-numbers"
-        is_table = isinstance(part, Table) and any(isinstance(p, Chart) for p in chosen)
-        yield renamed(part, f"{prefix}-numbers" if is_table else name, run.notes(cells))
+        is_second = has_chart and isinstance(part, Table)
+        notes = run.notes(one.cell for one in run.attacks)
+        yield renamed(part, f"{prefix}-numbers" if is_second else prefix, notes)
 
 
 def _sweeps(run: PaperRun) -> Iterator[Part]:

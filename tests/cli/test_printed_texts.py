@@ -1,0 +1,96 @@
+"""Texts of strangers in what is printed, and in the sheets that a spreadsheet opens."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import re
+import sys
+
+import pytest
+
+from medstress.analyses.shown import column, table
+from medstress.cli.screen import screen
+from medstress.cli.streams import visible, visible_output
+from medstress.core.errors import UsageError
+from medstress.report.terminal import print_table
+
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rsure \u202egnp.exe"
+
+
+def test_whatever_is_printed_steers_no_terminal(capsys):
+    with visible_output():
+        print(HOSTILE)
+        print(HOSTILE, file=sys.stderr)
+        print("lone \ud800", file=sys.stderr)
+        logging.getLogger("medstress.test").warning(HOSTILE)
+        rows = (HOSTILE, "[bold]first\nmedstress: all is well")
+        shown = table("t", "", rows, [column("name", lambda text: text)])
+        print_table(screen().console, shown)
+    told = capsys.readouterr()
+    assert not STEERING.search(told.out + told.err)
+    assert told.out.splitlines()[0] == visible(HOSTILE)
+    assert "lone \\ud800" in told.err
+    assert "[bold]first medstress: all is well" in told.out
+
+
+def test_a_refusal_steers_no_terminal_and_is_one_line(medstress, monkeypatch):
+    def refuse(_):
+        raise UsageError(f"{HOSTILE}\nmedstress: all is well")
+
+    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", refuse)
+    told = medstress("doctor")
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert not STEERING.search(told.err)
+    for arguments in ((HOSTILE,), ("run", "x", HOSTILE), ("summary", HOSTILE)):
+        told = medstress(*arguments)
+        assert told.code == 2
+        assert not STEERING.search(told.out + told.err)
+
+
+@pytest.fixture
+def hostile_run(bench, medstress):
+    """A run whose data set and attack have names of a stranger."""
+    name = f"=1+1|{HOSTILE}"
+    bench.tables["dataset"][0]["label"] = name
+    bench.tables["attack"][0]["label"] = f"@SUM(1) {HOSTILE}"
+    assert medstress("run", bench.write(), "--out", bench.out, "--quiet").code == 0
+    return bench, name
+
+
+def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, medstress):
+    bench, name = hostile_run
+    told = medstress("summary", bench.out)
+    assert told.code == 0
+    assert "@SUM(1)" in told.out
+    wide = medstress("summary", bench.out, "--wide")
+    assert "=1+1" in wide.out
+    assert not STEERING.search(told.out + told.err + wide.out)
+    told = medstress("summary", bench.out, "--json")
+    assert told.out.isascii()
+    assert json.loads(told.out)["results"][0]["dataset"] == name
+
+
+def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
+    bench, _ = hostile_run
+    sheet = tmp_path / "trials.csv"
+    assert medstress("export", bench.out, "--table", "trials", "--to", sheet).code == 0
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8"), newline="")))
+    assert rows[0]["dataset"].startswith("'=1+1")
+    assert rows[0]["attack"].startswith("'@SUM")
+    cells = [cell for row in rows for cell in row.values()]
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
+    out = tmp_path / "figures"
+    for paper in ((), ("--paper", "xian2025")):
+        asked = ("figures", bench.out, "--format", "svg", "--out", out, *paper)
+        assert medstress(*asked).code == 0
+    for path in out.glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as stream:
+            cells = [cell for row in csv.reader(stream) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
+        # Other characters that no sheet shows are replaced.
+        assert all(cell.startswith("'=1+1") for cell in cells if "=1+1" in cell[:6])
+    assert not STEERING.search((out / "index.md").read_text("utf-8").replace("\n", ""))

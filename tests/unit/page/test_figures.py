@@ -1,0 +1,336 @@
+"""Tables and figures of planted runs: every layout is drawn, and captions say what was counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Chart, Point, Table
+from medstress.core.errors import UsageError
+from medstress.core.trials import Trial
+from medstress.page.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
+from medstress.page.papers import LAYOUTS
+from medstress.page.papers.layout import PaperRun
+from medstress.page.papers.published import rows_of
+from medstress.report.text import csv_table
+from medstress.testing.planted import SWAP, arm, edit, outcomes, paired, planted_run, tagged
+
+MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
+
+
+def substitution(sampler: str, n: float | None = None, budget: int = 30, **more: Any) -> Any:
+    params = {"name": "entity_substitution", "sampler": sampler, "n": n, "budget": budget}
+    return {**params, "choices": "default", "variants": "exclude", **more}
+
+
+def published(sampler: str, n: float | None = None) -> Any:
+    return substitution(sampler, n, choices="as_published", variants="mark")
+
+
+def zoo(m: int) -> Any:
+    return {"name": "discrete_zoo", "candidates": m, "learning_rate": 1.0, "budget": 30}
+
+
+ALL = {
+    **{sampler: substitution(sampler) for sampler in ("random", "nearest", "farthest")},
+    **{f"n={n:g}": substitution("pdws", n) for n in (-20.0, -10.0, -5.0, 5.0, 20.0)},
+    "zoo 3": zoo(3),
+    "zoo 10": zoo(10),
+    "published random": published("random"),
+    "published near": published("pdws", -20.0),
+    "published far": published("pdws", 20.0),
+}
+
+
+SMALL = {"random": substitution("random", None, 3), "near": substitution("pdws", -20.0, 3)}
+
+
+def outcome(i: int, params: Mapping[str, Any]) -> int | None:
+    """The further n is from 0 the more succeeds; every third item holds."""
+    n = params.get("n") or 0.0
+    if i % 3 == 0:
+        return None
+    return 1 if i % 40 < abs(n) else 2 + i % 12
+
+
+def named(one: Trial) -> Trial:
+    if one.first is None:
+        return one
+    first = replace(one.first, edits=(edit(f"name {int(one.item.id[1:]) % 5}"),))
+    return replace(one, first=first, pick=first)
+
+
+def run_of(
+    attacks: Mapping[str, Any] = ALL,
+    *,
+    groups: Mapping[str, str] | None = None,
+    n: int = 60,
+    model: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Run:
+    of_groups = groups or {"drugs": "ngram"}
+    trials = [
+        one
+        for group in of_groups
+        for one in outcomes(attacks, outcome, n, 4, change=named, group=group)
+    ]
+    config = {
+        "experiment": {"name": "planted"},
+        "dataset": [{"name": "medmcqa"}],
+        "entities": [{"type": "drugs", "embedding": name} for name in of_groups.values()],
+        "victim": [{**MODEL, **(model or {}), "group": "generalist"}],
+    }
+    return planted_run(
+        trials,
+        config=config,
+        datasets={"cases": {}},
+        groups={group: {} for group in of_groups},
+        **more,
+    )
+
+
+def made(run: Run, paper: str | None, *formats: str) -> tuple[dict[str, Made], dict[str, str]]:
+    results = list(make(run, formats or ("svg",), paper))
+    return (
+        {one.name: one for one in results if isinstance(one, Made)},
+        {one.name: one.reason for one in results if isinstance(one, Skipped)},
+    )
+
+
+def table(one: Made) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(one.files[f"{one.name}.csv"].decode())))
+
+
+def only(run: Run, *names: str, paper: str = "xian2025") -> dict[str, Table]:
+    """Make some entries of a layout alone."""
+    shown = PaperRun(run)
+    parts = [
+        part
+        for entry in LAYOUTS[paper].entries
+        if entry.name in names
+        for part in entry.make(shown)
+    ]
+    return {part.name: part for part in parts if isinstance(part, Table)}
+
+
+def rows_in(one: Table) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(csv_table(one))))
+
+
+@pytest.fixture(scope="module")
+def every() -> tuple[dict[str, Made], dict[str, str]]:
+    return made(run_of(groups={"a": "minilm", "b": "ngram"}), "xian2025")
+
+
+def test_every_layout_that_needs_no_further_questions_is_drawn(
+    every: tuple[dict[str, Made], dict[str, str]],
+) -> None:
+    parts, skipped = every
+    assert set(skipped) == {"sweeps"}
+    names = {entry.name for entry in LAYOUTS["xian2025"].entries}
+    assert names - set(parts) == {"sweeps"}
+    assert {"table1-as-published", "table2-as-published", "table1-choices"} <= set(parts)
+    for one in parts.values():
+        assert any(name.startswith(one.name) for name in one.files)
+
+
+def test_pictures_have_captions_and_numbers(every: tuple[dict[str, Made], dict[str, str]]) -> None:
+    figure = every[0]["figure4"]
+    assert set(figure.files) == {f"figure4.{form}" for form in ("svg", "csv", "txt")}
+    ElementTree.fromstring(figure.files["figure4.svg"])
+    rows = table(figure)
+    assert len(rows) > 30
+    assert all(0 <= float(row["value"]) <= 1 for row in rows)
+
+
+def test_the_table_is_of_other_items_and_the_one_as_published_of_all() -> None:
+    parts = only(run_of(), "table1")
+    other, same = (parts[name] for name in ("table1", "table1-as-published"))
+    assert {row["cases_accuracy_n"] for row in rows_in(other) if row["victim"] == "model"} == {"48"}
+    assert any("which no number here is of" in note for note in other.notes)
+    (row,) = [row for row in rows_in(same) if row["victim"] == "model"]
+    assert (row["cases_accuracy_n"], row["cases_random_n"]) == ("60", "56")
+    assert any("under the paper's rule, which leaves out" in note for note in same.notes)
+
+
+def test_without_attacks_as_published_the_table_says_whose_rule_it_has() -> None:
+    own = {name: params for name, params in ALL.items() if "published" not in name}
+    same = only(run_of(own), "table1")["table1-as-published"]
+    assert any("best of its grid on the same items" in note for note in same.notes)
+    assert any('no attack with choices = "as_published"' in note for note in same.notes)
+
+
+@pytest.mark.parametrize(("grid", "words"), [((-20.0,), "do not"), ((-20.0, -5.0), "do so too")])
+def test_published_lines_say_whether_ours_are_chosen_alike(grid: Any, words: str) -> None:
+    attacks = {"random": published("random"), "far": published("pdws", 20.0)}
+    attacks |= {f"n={n:g}": published("pdws", n) for n in grid}
+    parts = only(run_of(attacks), "table1")
+    same = parts["table1-as-published"]
+    (row,) = [row for row in rows_in(same) if row["victim"] == "published"]
+    assert [row[f"cases_{name}"] for name in ("accuracy", "random", "near", "far")] == [
+        "0.265",
+        "0.143",
+        "0.196",
+        "0.151",
+    ]
+    (note,) = [note for note in same.notes if note.startswith("Published lines take the best n")]
+    assert note.endswith(f"ours {words}.")
+    assert any(n.endswith("ours do not.") for n in parts["table1"].notes)
+
+
+@pytest.mark.parametrize("model", [{"model": "flan-like"}, {"backend": "mock"}])
+def test_another_model_has_no_published_line(model: dict[str, str]) -> None:
+    parts = only(run_of(model=model), "table1")
+    assert {row["victim"] for row in rows_in(parts["table1"])} == {"model"}
+
+
+def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it() -> None:
+    parts = only(run_of(n=19), "table1", "table2", "rcap", "figure3", "figure4")
+    used = {name for name in parts if "as-published" not in name}
+    assert {"table1", "table1-choices", "table2", "rcap", "figure3-numbers"} <= used
+    for name in used:
+        assert any("too few to tell values of n apart" in n for n in parts[name].notes), name
+
+
+def test_what_a_run_lacks_is_named() -> None:
+    parts, skipped = made(run_of({"near": substitution("pdws", -5.0, 1)}), "xian2025")
+    assert skipped["table2"] == "needs an attack with a budget of 8 or more"
+    assert "random sampling and PDWS" in skipped["rcap"]
+    assert "two embeddings" in skipped["figure4-embeddings"]
+    assert "claims" not in parts
+    assert skipped["claims"].startswith("no claim can be tested: ")
+    assert "no PDWS n > 0 in this run" in skipped["claims"]
+    _, of_others = made(run_of(), "araujo2020")
+    assert set(of_others.values()) == {"needs tagged texts or sentence pairs"}
+
+
+GOLD = "B-Chemical O O B-Chemical"
+
+
+def texts(n: int = 40) -> list[Trial]:
+    """Tagged texts in which noise takes one of two entities away."""
+    records = [replace(SWAP, label=name, name=name) for name in ("synonym", "swap_noise")]
+    params = {"search": "none"}
+    return [
+        one
+        for record in records
+        for i in range(n)
+        for one in tagged(
+            i, arm(replace(record, params=params), victim="tagger"), GOLD, GOLD, "B-Chemical O O O"
+        )
+    ]
+
+
+def tagged_run(trials: list[Trial]) -> Run:
+    config = {"experiment": {"name": "planted"}, "dataset": [{"name": "bc5cdr"}]}
+    return planted_run(trials, config=config, datasets={"cases": {}})
+
+
+def test_scores_of_tagged_texts_stand_with_the_published_ones() -> None:
+    parts, skipped = made(tagged_run(texts()), "araujo2020")
+    assert {"scores", "noise-scores", "noise-scores-figure", "success"} <= set(parts)
+    assert set(skipped) == {"scores-by-type", "trained"}
+    rows = {row["Model"]: row for row in table(parts["noise-scores"])}
+    assert float(rows["tagger"]["original"]) == 1.0
+    assert float(rows["tagger"]["swap_noise"]) == pytest.approx(2 / 3)
+    assert rows["BERT P, published"]["swap_noise"] == "0.583"
+    assert rows["BERT P, published"]["synonym"] == "0.739"
+
+
+def test_few_texts_are_said() -> None:
+    parts, _ = made(tagged_run(texts(5)), "araujo2020")
+    assert any("5 sentences of cases are too few" in n for n in parts["noise-scores"].notes)
+
+
+def test_pairs_have_no_axis_cut_at_1() -> None:
+    at = arm(replace(SWAP, judged=False, params={"search": "none"}), victim="overlap")
+    trials = [paired(i, at, i % 5, i % 5, (i * 7) % 5) for i in range(50)]
+    parts, _ = made(tagged_run(trials), "araujo2020")
+    (row,) = table(parts["noise-scores"])
+    assert float(row["original"]) == pytest.approx(1.0)
+    assert "success" not in parts
+
+
+def test_printed_numbers_of_the_papers_are_whole() -> None:
+    assert len(rows_of("published_rates.csv")) == 58
+    assert len(rows_of("published_trained.csv")) == 18
+    assert {row["model"] for row in rows_of("medfuzz_accuracy.csv")} == {"GPT-3.5", "GPT-4"}
+
+
+def test_figures_of_ones_own_are_what_results_show() -> None:
+    parts, skipped = made(run_of(SMALL), None, "svg", "png", "pdf")
+    assert not skipped
+    assert {"results", "loss", "curves"} <= set(parts)
+    assert set(parts["loss"].files) == {
+        f"loss.{f}" for f in ("svg", "png", "pdf", "csv", "txt", "tex")
+    }
+    names = [name for one in parts.values() for name in one.files]
+    assert len(names) == len(set(names))
+
+
+def test_a_run_in_doubt_says_so_in_every_file_of_numbers() -> None:
+    parts, _ = made(run_of(SMALL, doubt="a row was changed"), "xian2025")
+    assert all(row["unverified"] == "a row was changed" for row in table(parts["table1"]))
+    assert all(row["unverified"] for row in table(parts["figure4"]))
+    assert "Unverified: a row was changed." in parts["table1"].notes
+
+
+def test_a_run_that_goes_on_says_so() -> None:
+    parts, _ = made(run_of(SMALL, complete=False), "xian2025")
+    assert any("not complete" in note for note in parts["table1"].notes)
+
+
+def test_files_are_written_and_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        write_figures(run_of(SMALL), tmp_path / folder, ("svg", "pdf"), "xian2025")
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert {"table1.tex", "table1.csv", "figure4.pdf", "index.md", "figures.tex"} <= set(files)
+    for name in (one for one in files if not one.endswith(".pdf")):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    page = (tmp_path / "one" / INDEX).read_text()
+    assert page.startswith(f"{HEAD}planted")
+    assert "## Not made" in page
+    assert r"\input{table1}" in (tmp_path / "one" / "figures.tex").read_text()
+    write_figures(run_of(SMALL), tmp_path / "one", ("svg",), "xian2025")
+
+
+def test_a_file_from_elsewhere_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "table1.tex").write_text("mine")
+    with pytest.raises(UsageError, match=r"table1\.tex"):
+        write_figures(run_of(SMALL), tmp_path, ("svg",), "xian2025")
+    assert (tmp_path / "table1.tex").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("formats", "paper", "word"),
+    [(("gif",), None, "gif"), ((), None, "nothing"), (("svg",), "xian2026", "xian2025")],
+)
+def test_unknown_formats_and_papers_are_refused(
+    tmp_path: Path, formats: tuple[str, ...], paper: str | None, word: str
+) -> None:
+    with pytest.raises(UsageError, match=word):
+        write_figures(run_of(SMALL), tmp_path, formats, paper)
+
+
+def test_words_are_coloured_and_hostile_texts_stay_text() -> None:
+    words = ("take ", "<script>", "& aspirin", "\x1b[2J", "x" * 300)
+    points = tuple(
+        Point(x=i, y=value, series=word, panel="Before")
+        for i, (word, value) in enumerate(zip(words, (0.0, 0.5, -1.0, 0.1, 0.2), strict=True))
+    )
+    chart = Chart(name="p", title="<b>", kind="words", x="token", y="value", points=points)
+    root = ElementTree.fromstring(weighed(chart))
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert tags == {"svg", "rect", "text"}
+    shown = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "<script>" in shown
+    opacities = [e.get("fill-opacity") for e in root.iter() if e.get("fill-opacity")]
+    assert opacities[:3] == ["0.000", "0.375", "0.750"]
