@@ -161,7 +161,7 @@ def _chance(asked: Sequence[Trial]) -> float | None:
     letters = [getattr(trial.item, "letters", "") for trial in asked]
     if not letters or not all(letters):
         return None
-    keys = Counter(trial.item.key for trial in asked)
+    keys = Counter(trial.item.gold for trial in asked)
     return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
 
 
@@ -251,7 +251,7 @@ def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
         if not (trial.is_eligible and letters and trial.before and after):
             continue
         if trial.before.scores is not None and after.scores is not None:
-            at = letters.index(trial.item.key)
+            at = letters.index(trial.item.gold)
             yield i, exp(after.scores[at]) - exp(trial.before.scores[at])
 
 

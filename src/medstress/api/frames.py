@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.files.extras import importing
-from medstress.metrics.old_stats.estimates import is_estimate
-from medstress.results.csv import flatten
 
 if TYPE_CHECKING:
     import polars
 
 Library: TypeAlias = Literal["polars", "pandas"]
 """What a data frame is made with."""
-
-
 _TEXT = ("attack_spec",)
 """Objects that are one column of JSON text."""
 
@@ -45,14 +42,11 @@ def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
     A column without any value has its type nevertheless; without rows there are the columns that
     every run has.
     """
-    from medstress.results.column_types import typed
-    from medstress.results.export import plain_frame
+    from medstress.files.frames import frame_of
 
-    types = _result_types()
-    if not rows:
-        return typed(plain_frame(()), types)
-    frame = plain_frame(result_rows(rows))
-    return typed(frame, {name: types.get(name) or _type_of(name) for name in frame.columns})
+    types, opened = _result_types(), result_rows(rows)
+    names = opened[0] if opened else types
+    return frame_of(opened, {name: types.get(name) or _type_of(name) for name in names})
 
 
 def _result_types() -> dict[str, Any]:
@@ -96,8 +90,32 @@ def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose tables of estimates and numbers, such as `queries`, are columns each."""
     opened: dict[str, Any] = {}
     for key, value in row.items():
-        if isinstance(value, Mapping) and not is_estimate(value) and key not in _TEXT:
+        if isinstance(value, Mapping) and "value" not in value and key not in _TEXT:
             opened |= {f"{key}_{name}": each for name, each in value.items()}
         else:
             opened[key] = value
     return opened
+
+
+def flatten(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Flatten rows of JSON values for CSV: estimates become columns, lists become JSON.
+
+    >>> flatten([{"a": {"value": 0.5, "n": 2}}, {"b": [1]}])
+    [{'a': 0.5, 'a_n': 2, 'b': None}, {'a': None, 'a_n': None, 'b': '[1]'}]
+    """
+    lines: list[dict[str, Any]] = []
+    for row in rows:
+        line: dict[str, Any] = {}
+        for key, value in row.items():
+            if isinstance(value, Mapping) and "value" in value:
+                line |= {
+                    key if part == "value" else f"{key}_{part}": each
+                    for part, each in value.items()
+                }
+            elif isinstance(value, Mapping | list | tuple):
+                line[key] = json.dumps(value, ensure_ascii=False)
+            else:
+                line[key] = value
+        lines.append(line)
+    names = dict.fromkeys(name for line in lines for name in line)
+    return [{name: line.get(name) for name in names} for line in lines]
