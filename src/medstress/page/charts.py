@@ -35,6 +35,8 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 GLYPHS = "●■▲◆▼✚"
 """The same in a legend: colour is never the only sign."""
 VEGA_LITE = "6.4"
+_JAVASCRIPT = ("constructor", "toString", "valueOf", "toLocaleString", "hasOwnProperty")
+"""Names that every object of JavaScript has: Vega takes them for its own."""
 _SVG = "http://www.w3.org/2000/svg"
 _FONT = "system-ui, sans-serif"
 _INK = {"ink": "#1c2226", "soft": "#535e66", "rule": "#d3d8db"}
@@ -183,6 +185,8 @@ def _is_numeric(points: Sequence[Point]) -> bool:
 
 def _words(text: str) -> str:
     words = one_line(text).replace("_", " ")
+    if words in _JAVASCRIPT:
+        words += "\N{NO-BREAK SPACE}"
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
 
 
