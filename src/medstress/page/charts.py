@@ -35,9 +35,9 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 GLYPHS = "●■▲◆▼✚"
 """The same in a legend: colour is never the only sign."""
 VEGA_LITE = "6.4"
-_JAVASCRIPT = frozenset(
-    ("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable")
-    + ("toLocaleString", "toString", "valueOf")
+_JAVASCRIPT = (
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+    *("toLocaleString", "toString", "valueOf"),
 )
 """Names that every object of JavaScript has: Vega takes them for its own."""
 _SVG = "http://www.w3.org/2000/svg"
