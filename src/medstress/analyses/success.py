@@ -161,7 +161,7 @@ def _chance(asked: Sequence[Trial]) -> float | None:
     letters = [getattr(trial.item, "letters", "") for trial in asked]
     if not letters or not all(letters):
         return None
-    keys = Counter(trial.item.key for trial in asked)
+    keys = Counter(trial.item.gold for trial in asked)
     return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
 
 
