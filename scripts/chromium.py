@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from matplotlib import get_data_path
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,29 +24,9 @@ def path_to_chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-FONTS = """<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-<dir>{folder}/fonts/ttf</dir>
-<cachedir>{cache}</cachedir>
-<alias binding="same">
-<family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer>
-</alias>
-<match target="pattern">
-<edit name="family" mode="append_last"><string>DejaVu Sans</string></edit>
-</match>
-<match target="font"><edit name="hinting" mode="assign"><bool>false</bool></edit></match>
-</fontconfig>
-"""
-
-
 @contextmanager
-def chromium(fonts: Path | None = None) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     """Start Chromium without a window; it ends with the block.
-
-    Args:
-        fonts: an empty folder; if given, pages have the fonts that come with matplotlib and no
-            others, the same on every machine.
 
     Raises:
         LookupError: there is no Chromium; says how to install it.
@@ -62,15 +38,8 @@ def chromium(fonts: Path | None = None) -> Iterator[Browser]:
     if found is None:
         expected = ", ".join(NAMES)
         raise LookupError(f"no Chromium on PATH ({expected}); try: apt-get install chromium")
-    environment = dict(os.environ)
-    if fonts is not None:
-        settings = fonts / "fonts.conf"
-        settings.write_text(FONTS.format(folder=get_data_path(), cache=fonts / "cache"), "utf-8")
-        environment["FONTCONFIG_FILE"] = str(settings)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=list(FLAGS), env={**environment}
-        )
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
         try:
             yield browser
         finally:

@@ -18,39 +18,6 @@ COMMANDS = "Every command with its options, as `medstress COMMAND --help` prints
 SCHEMA = """Every key of an experiment file, and every field of what `medstress export` and `summary
 --json` write. A key without a default must be given.
 """
-STATISTICS = """## Intervals, bounds and tests in `summary --json`
-
-An estimate is `{"value", "n", "low", "high", "method"}` with a 95 % interval
-([how it is made](reading-a-report.md#the-rates)); `low` and `high` are null where there is none,
-and `method` says why. `accuracy_bounds`, `accuracy_after_bounds` and `asr_bounds` are
-`[low, high]` with every unreadable or failed answer counted against the rate, and for it.
-
-Rows of `tests`: `family` is `controls` (an attack against its own control) or `samplers` (attacks
-against each other), besides those of sentences and of MedFuzz's successes. In both `statistic` is
-[pairs that only the comparison flipped, pairs that only `against` flipped], over every seed that
-both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
-the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
-"""
-VERDICT = """## The verdict in `summary --json`
-
-`verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
-most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
-answers), `validity` (those caveats that are on valid losses).
-`arms` has the numbers in them, one entry for each victim,
-with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
-drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
-may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
-any), `control_awaited`, `is_control`, `near_chance`. Of a victim's arms that with the
-highest low end of its interval stands there.
-"""
-PROBES = """## Probes of questions in `summary --json`
-
-`variants` of a row of a probe, and of its controls: `n_trials` (answered clean and on all
-variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `right_to_wrong`,
-`wrong_to_right`; over trials `accuracy_all`, `consistency`; and `by_variant`, where variants have
-names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
-[What they mean](probes.md#what-each-number-means).
-"""
 COMPARISON = """## `compare --json`: format 3
 
 `verdict` (of all rows that decide, the one to heed), `fails` (exit code 3), `sentence`, `factor`
@@ -83,65 +50,112 @@ A column of Parquet has one type: there a parameter that another attack has is n
 one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
 `prompt_before` and `prompt_after`. A score that is not finite is null.
 """
-PERFORMANCE = """## `performance` in `summary --json`
+PERFORMANCE = """### `performance`
 
-All sessions of the run together. Only back ends that tokenise in this process count tokens:
-`tokens_forwarded` is what the model has read, padding and early work included, `tokens_naive` the
-lengths of all prompts. `benchmarks/prefix_sharing.py`
-counts what no way of asking could avoid.
-`usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
-Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
-`calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
-[many machines](many-machines.md#what-is-the-same-and-what-is-not).
-Of a run with `--ray` that lost workers also `leases_lost`, leases that ended with their worker, and
-the calls that were therefore paid again and that nothing else here contains: `calls_lost`, those
-that workers had reported, and `calls_lost_at_most`, with all that they may have asked since. Where
-requests to servers were repeated: `requests_repeated`, and `requests_late`, those whose replies
-came too late ([what is promised](what-is-promised.md#served-models)).
+`wall_seconds`, `queries_per_second`, `calls`, `calls_from_cache`, `tokens_forwarded`,
+`tokens_naive`, `usd`, `spending` (`payer`, `calls`, `tokens_in`, `tokens_out`, `usd`): all sessions
+of the run together ([cost and cache](cost-and-cache.md#after-a-run)).
+Only back ends that tokenise in this process count tokens: `tokens_forwarded` is what the model has
+read, padding and early work included, `tokens_naive` the lengths of all prompts.
+`benchmarks/prefix_sharing.py` counts what no way of asking could avoid.
 """
-FORMAT_2 = """## Reviews in `summary --json` and exports
-
-`review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
-`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
-`n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
-`fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
-`raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
-room](review.md).
-
-`asr_valid` of a row has `truth` (which truth it is of), `n_labels`, `n_disputed`, `n_unlabelled`
-and `settled_ends` beside the fields of an estimate.
-`validity`: `truth`; `why` there is no estimate, else null; `n_sampled`, successes in a random
-sample; `panel`, null where no judge labelled a success: `n_labels` (of people), and of the keys
-that people call right and wrong the shares of which the panel says so too (`sensitivity`,
-`specificity`).
-[Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
-
-`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
-
-`export --table reviews` has `case_id`, `trial_id` (null for planted cases), `control_of`,
-`reviewer`, `role` (`rater`, `adjudicator`), the four judgements, `note`, `time`.
-
-## `summary --json`: format 2
+SUMMARY = """## `summary --json`: format 3
 
 Within a format fields may be added; what is there keeps its name and meaning. Run folders have a
 number of their own; one of another format is refused ([compatibility](compatibility.md)).
+`summary.json` in a run folder is the summary of the moment when the run was completed or last added
+to.
 
-`root` is the digest of a complete run with its reviews: one for one experiment with the same
-answers ([the ledger](design/005-ledger.md)). It is null while a run goes on;
-`root_note` says why. `unverified` says where a
-folder that is read with `--unverified` does not agree with its chain. `summary.json` in a run
-folder is the summary of the moment when the run was completed or last added to.
+| entry | what it holds |
+| --- | --- |
+| `format` | 3 |
+| `experiment` | `name`, `fingerprint`, `seeds`, `versions`, `started`, `finished`, `complete` |
+| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design/005-ledger.md)) |
+| `verdict` | `lines` (three), `arm` (the row they speak of), `trust` (`level`: `yes`, `no` or `too few`; `reasons`), `models` (the same for each of several models, with `model`) |
+| `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
+| `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |
+| `slices` | `dataset, group, victim, attack, by, value, n_items`, and estimates `accuracy`, `asr`, `asr_net` |
+| `requirements` | `metric, at_budget, bound, control, slice, against, row, estimate, met` (null: not judged), `reason` |
+| `tests` | `family, dataset, group, victim, comparison, against, difference` (an estimate), `p, p_adjusted, method` |
+| `warnings` | `rule`, `sentence`, `where` |
+| `performance` | [below](#performance) |
+
+An estimate is `{"value", "n", "hits", "low", "high", "method"}`, unrounded, with a 95 % interval
+([how it is made](reading-a-report.md#the-rates)). Rates are in [0, 1]; value and ends are null where
+n is 0, and `hits` where the value is no share. `worst`, `[low, high]`, is there only where
+answers are unreadable or missing: the ends with each of them counted against the rate, and for it.
+Then it decides.
+
+These entries are there where the run has something of the kind:
+
+| entry | what it holds |
+| --- | --- |
+| `scaling` | `curves`, `pairs`, `exponents`, `size` ([analyses](analyses.md)) |
+| `transfer` | `rows`, one for each attack, source and target ([analyses](analyses.md#transfer)) |
+| `reuse` | `names`, `overlap`, `asked` ([analyses](analyses.md#reuse)) |
+| `attempts` | `curve` (a rate by attempt), `lost_by_reason`, gates and judges, for each arm of MedFuzz ([MedFuzz](medfuzz.md)) |
+| `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](significance.md)) |
+| `faithfulness` | `unfaithful` and rates of mention ([faithfulness](significance.md#faithfulness)) |
+| `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
+| `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
+| `passages` | `gains`, `accuracies`, `evidence` ([passages](passages.md)) |
+| `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
+| `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
+| `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
+"""  # noqa: E501
+ROWS = """### A row of `results`
+
+`dataset, group, victim, attack, attack_spec, seeds` name the row. What has no meaning in a row is
+left out, such as rates of pairs, which are never right or wrong. `control`, `asr_net` and the bounds
+of losses are by name of the control; a is the share that the attack flips, c that of the control.
 """
+MEANINGS = {
+    "n_items": "items",
+    "n_trials": "trials: an item, or an entity, with a seed and a repeat",
+    "n_already_wrong": "wrong before any edit",
+    "n_not_attackable": "nothing in them may be changed",
+    "n_unreadable_at_baseline": "the clean answer could not be read",
+    "n_failed_at_baseline": "the clean answer is missing",
+    "n_eligible": "right before any edit, and attacked",
+    "n_flipped": "lost to the attack",
+    "n_held": "not lost within the budget",
+    "n_measured": "pairs: their change was measured, and nothing counts as lost",
+    "n_cut_short": "ended by a limit of time or queries",
+    "n_failed": "a call failed under attack",
+    "n_unreadable_answers": "answers under attack that could not be read",
+    "n_unchanged": "queries that put the same text in again",
+    "n_ties": "answers whose best score two options shared",
+    "above_chance": (
+        "`p` of an exact test that the model does no better than guessing, and its `method`"
+    ),
+    "asr_at": (
+        "`asr` within each budget: estimates with `budget`; beyond 1,000 queries only the budgets "
+        "at which it changes, the first and the last"
+    ),
+    "queries_to_success": (
+        "`median` and `mean` of the queries up to the first success, over successes"
+    ),
+}
+"""Of fields whose class says nothing of them."""
+PARTS = (
+    ("success", "Counts"),
+    ("success", "Knowledge"),
+    ("success", "Success"),
+    ("controls", "Loss"),
+    ("validity", "Validity"),
+    ("diversity", "Diversity"),
+)
+"""Classes whose fields stand in a row."""
+SCORES = """Rows of tagged texts have `precision`, `recall`, `f1` and the same with `_relaxed`, each
+also with `_after`, `_drop` and `_net_drop`, and `by_type`; rows of pairs `pearson` and
+`spearman` likewise
+([what they are](ner-and-similarity.md#what-is-measured)). `queries` is the ledger of the row:
+`asked, paid, cached, failed, ahead, baseline, other, interrupted`
+([what they count](concepts.md#the-ledger)).
 
-MEASURES = """## Measures in rows of `summary --json`
-
-Every measure is defined once, in `medstress.results.measures`: columns of tables, the report's
-glossary and this table come from there. A field inside another stands after a dot; those without a
-definition here are names, lists and bounds. A *share* is a count of n, and tables print both; a
-*score* has no hits. The JSON holds no hits: of a share they are `value` times `n`.
-"""
-LONG_CURVES = """Beyond 1,000 queries `asr_at` and `asr_valid_bounds_at` list only the budgets at
-which the rate changes, the first and the last: between two of them the earlier one holds.
+n_trials = n_already_wrong + n_not_attackable + n_unreadable_at_baseline + n_failed_at_baseline +
+n_eligible; n_eligible = n_flipped + n_held + n_measured + n_cut_short + n_failed;
+asr = n_flipped / n_eligible.
 """
 
 
@@ -221,16 +235,13 @@ def schema_page() -> str:
         "## Exported rows\n",
         "### trials\n",
         _columns(),
-        MEASURES,
-        *_measures(),
-        COMPARISON,
         OBJECTS,
-        LONG_CURVES,
-        STATISTICS,
-        VERDICT,
-        PROBES,
-        FORMAT_2,
+        SUMMARY,
+        ROWS,
+        _row(),
+        SCORES,
         PERFORMANCE,
+        COMPARISON,
     ]
     return "\n".join(parts)
 
@@ -242,16 +253,16 @@ def _columns() -> str:
     return "\n".join(["| column | what it holds |", "| --- | --- |", *lines, ""])
 
 
-def _measures() -> Iterator[str]:
-    from medstress.results.measures import GROUPS
-
-    for title, measures in GROUPS.items():
-        lines = [
-            f"| `{each.name}` | {each.label} | {each.format.value} | {each.meaning} |"
-            for each in measures
-        ]
-        head = ["| field | label | format | meaning |", "| --- | --- | --- | --- |"]
-        yield "\n".join([f"### {title}\n", *head, *lines]) + "\n"
+def _row() -> str:
+    """Fields of a row of `results`, from the classes of its parts."""
+    lines = ["| field | meaning |", "| --- | --- |"]
+    for module, name in PARTS:
+        path = SOURCE / "analyses" / f"{module}.py"
+        for field, default, meaning in fields_of(path, name):
+            if "HIDDEN" not in default:
+                text = (meaning or MEANINGS[field]).removesuffix(".").replace("None", "null")
+                lines.append(f"| `{field}` | {text[:1].lower()}{text[1:]} |")
+    return "\n".join([*lines, ""])
 
 
 def _table(path: Path, name: str) -> str:
@@ -264,7 +275,7 @@ def _table(path: Path, name: str) -> str:
 
 
 def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
-    """(field, default, docstring) of a class, read from its source."""
+    """(field, default, docstring or nothing) of a class, read from its source."""
     tree = ast.parse(path.read_text("utf-8"))
     (node,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
     constants = {
@@ -274,7 +285,7 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
         for target in n.targets
         if isinstance(target, ast.Name) and target.id != "BY_CHOICES"
     }
-    for field, told in zip(node.body, node.body[1:], strict=False):
+    for field, told in zip(node.body, [*node.body[1:], None], strict=True):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         default = "" if field.value is None else f"`{ast.unparse(field.value)}`"
@@ -282,8 +293,7 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
             default = "by `choices`"
         if isinstance(field.value, ast.Name) and field.value.id in constants:
             default = f"`{constants[field.value.id]}`"
-        assert isinstance(told, ast.Expr)
-        meaning = ast.literal_eval(told.value)
+        meaning = ast.literal_eval(told.value) if isinstance(told, ast.Expr) else ""
         yield field.target.id, default, " ".join(str(meaning).split())
 
 

@@ -29,7 +29,7 @@ NAMED = ("Args", "Raises", "Attributes")
 def python_page(head: str) -> str:
     """Return the page."""
     import medstress
-    from medstress import attacks, metrics, plugin, testing
+    from medstress import attacks, plugin, testing
 
     names = {name: getattr(medstress, name) for name in medstress.__all__}
     tables = {n: o for n, o in names.items() if o.__class__.__name__ == "ModelMetaclass"}
@@ -44,7 +44,7 @@ def python_page(head: str) -> str:
     for name in ("Question", "Mention", "Candidate"):
         parts += _class(name, names[name])
     parts += ["## Errors\n", _list_of(errors)]
-    for module in (attacks, metrics, testing, plugin):
+    for module in (attacks, testing, plugin):
         parts += _module(module)
     return "\n".join(parts)
 

@@ -97,13 +97,6 @@ def workbench() -> ModuleType:
     return sys.modules[name]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --approve-pictures."""
-    parser.addoption(
-        "--approve-pictures", action="store_true", help="store how the pages look in tests/web"
-    )
-
-
 def pytest_configure() -> None:
     """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time.
 

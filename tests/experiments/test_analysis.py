@@ -16,6 +16,7 @@ from medstress.core.items import Question
 from medstress.running.prepare import prepare
 from medstress.testing import PerturbationTable, tiny_resources
 from medstress.transfer.inquiries import replacements
+from rows import rows_of
 
 PLANTED = '''
 """Right, but where an option that was changed ends in one of the victim's weak endings."""
@@ -60,7 +61,7 @@ def two(bench):
 
 @pytest.mark.release
 def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
-    rows = run(two.write(), two.out).rows()
+    rows = rows_of(run(two.write(), two.out))
     table = {
         (row["attack"], row["source"], row["target"]): row
         for row in two.summary()["transfer"]["rows"]
@@ -77,7 +78,7 @@ def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
 
 def test_universality_of_planted_victims_is_one_for_the_first_name_on(two):
     """Every name that ever succeeded succeeds wherever it is put."""
-    rows = run(two.write(), two.out).rows()
+    rows = rows_of(run(two.write(), two.out))
     found = two.summary()["reuse"]["asked"]
     assert [row["m"] for row in found] == [1, 4] * 4
     for row in found:
@@ -95,7 +96,7 @@ def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
     summary = with_analysis.summary()
     del two.tables["analysis"]
     without = run(two.write(), two.root / "without")
-    assert with_analysis.rows() == without.rows()
+    assert rows_of(with_analysis) == rows_of(without)
     plain = without.summary()
     n_asked = sum(len(one.outcomes) for one in told)
     others = [sum(row["queries"]["other"] for row in s["by_seed"]) for s in (summary, plain)]
@@ -196,7 +197,7 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
 def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
     first = run(two.write(), two.out)
-    rows = [row for row in first.rows() if row.verdict == "flipped"]
+    rows = [row for row in rows_of(first) if row.verdict == "flipped"]
     assert all(0 < row.prompt_similarity < 1 for row in rows)
     for row in first.summary()["results"]:
         n = row["n_flipped"]
@@ -209,7 +210,7 @@ def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
         raise AssertionError("embedded again")
 
     monkeypatch.setattr("medstress.entities.prompts.PromptEncoder.encode", never)
-    assert run(two.write(), two.out).rows() == first.rows()
+    assert rows_of(run(two.write(), two.out)) == rows_of(first)
 
 
 def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
@@ -236,7 +237,7 @@ def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
 def test_coverage_and_edits_are_read_off_what_was_asked(two):
     run(two.write(), two.out)
     names = Read.open(two.out).of(NAMES)
-    rows = [row for row in Run(two.out).rows() if row.attack == "nearest" and row.victim == "one"]
+    rows = [row for row in rows_of(Run(two.out)) if row.attack == "nearest" and row.victim == "one"]
     n = sum(row.n_asked for row in rows)
     (row,) = [r for r in names.coverage if (r.attack, r.victim) == ("nearest", "one")]
     assert (row.n_tried, row.n_names) == (n, 40)
@@ -251,7 +252,7 @@ def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
     two.tables["attack"] = {"name": "entity_substitution", "sampler": "exhaustive"}
     two.tables["analysis"] = {}
     found = run(two.write(), two.out)
-    rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
+    rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
     names = Read.open(two.out).of(NAMES)
     (sweep, _) = sorted(names.sweeps, key=lambda row: row.victim != "one")
     assert sweep.n_asked == sum(row.n_asked for row in rows)

@@ -12,6 +12,7 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import DataError
+from rows import rows_of
 
 VICTIM = '''
 import re
@@ -90,7 +91,7 @@ def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_t
     assert row["asr"]["value"] == 0  # the same letter before and after
     n_eligible = row["n_eligible"]
     assert row["n_ties"] == N + 2 * n_eligible
-    answers = Counter(trial.answer_before for trial in found.rows())
+    answers = Counter(trial.answer_before for trial in rows_of(found))
     assert set(answers) == set("ABCD")
 
 
@@ -99,7 +100,7 @@ def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> No
     row = row_of(found)
     assert row["asr"]["value"] == 1
     assert row["asr"]["n"] == N
-    for trial in found.rows():
+    for trial in rows_of(found):
         assert trial.chose_edited == (trial.answer_after == trial.option)
         assert trial.chose_edited == (int(trial.item_id[1:]) % 3 > 0)
 
@@ -115,7 +116,7 @@ def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder
         row = row_of(found, attack)
         assert row["asr"]["value"] == pytest.approx(2 / 3)
         assert row["n_not_attackable"] == 0
-    for trial in found.rows():
+    for trial in rows_of(found):
         held = int(trial.item_id[1:]) % 3 == 0
         assert trial.verdict.value == ("held" if held else "flipped")
         assert held or trial.answer_after == trial.option
@@ -132,7 +133,7 @@ def test_queries_that_put_in_what_stood_there_are_counted(folder: Path) -> None:
         {"sampler": "exhaustive", "choices": "as_published", "label": "published"},
         {"sampler": "exhaustive", "label": "ours"},
     )
-    trials = {(row.attack, row.item_id): row for row in found.rows() if row.answer_before == "A"}
+    trials = {(row.attack, row.item_id): row for row in rows_of(found) if row.answer_before == "A"}
     for (attack, item), row in trials.items():
         assert row.n_unchanged == (attack == "published" and int(item[1:]) < 20)
     hit = sum(row.n_unchanged or 0 for row in trials.values())
@@ -157,7 +158,7 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
     assert enough["asr_asked"]["value"] == 1
     (warning,) = [each for each in found.summary()["warnings"] if each["rule"] == "saw_no_edit"]
     assert warning["where"][-1] == "too little"
-    assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in found.rows())
+    assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in rows_of(found))
 
 
 def test_a_threshold_that_admits_no_name_makes_items_not_attackable(folder: Path) -> None:

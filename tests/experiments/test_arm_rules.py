@@ -7,6 +7,7 @@ import json
 import pytest
 
 from medstress.api.run import run
+from rows import rows_of
 
 VICTIM = '''
 """Right, but where an option is a weak name: then the letter STEP places after the key."""
@@ -56,7 +57,7 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
         "transfer": True, "universality": [1], "prompt_similarity": True, "embedder": "ngram",
     }  # fmt: skip
     found = run(acids.write(), acids.out)
-    rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
+    rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
     assert len(rows) == 11
     for row in rows:
         assert row.first_success_replacement == "acid"
@@ -97,7 +98,7 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     assert cells["any", "one", "other"]["transfer"]["value"] == 1
     cell = cells["to B", "one", "other"]
     flipped = [
-        r for r in found.rows() if (r.attack, r.victim, r.verdict) == ("to B", "one", "flipped")
+        r for r in rows_of(found) if (r.attack, r.victim, r.verdict) == ("to B", "one", "flipped")
     ]
     assert {row.key for row in flipped} == {"A"}
     assert (cell["n_asked"], cell["n_wrong"], cell["n_reached"]) == (len(flipped), len(flipped), 0)
@@ -105,7 +106,9 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
     asked = {(row["attack"], row["victim"]): row for row in summary["reuse"]["asked"]}
     share = asked["to B", "one"]["reuse"]
     # Keys A, C and D are attacked; only with key A is the letter after the key the goal.
-    eligible = [r for r in found.rows() if (r.attack, r.victim) == ("to B", "one") and r.key != "B"]
+    eligible = [
+        r for r in rows_of(found) if (r.attack, r.victim) == ("to B", "one") and r.key != "B"
+    ]
     eligible = [row for row in eligible if row.verdict in ("flipped", "held")]
     assert share["n"] == len(eligible) == 8
     assert share["value"] == pytest.approx(len(flipped) / len(eligible))

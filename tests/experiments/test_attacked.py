@@ -14,6 +14,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, StoreError, UsageError
 from medstress.store.run_store import FILE
+from rows import rows_of
 
 VICTIM = '''
 import hashlib
@@ -185,7 +186,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
     for ending in ("jsonl", "csv", "parquet"):
         assert write(run, f"set.{ending}") > 0
         again = ms.run(replay(f"set.{ending}", budget=4), out="run")  # resumes: the same experiment
-        found.append((again.summary()["experiment"]["fingerprint"], again.rows()))
+        found.append((again.summary()["experiment"]["fingerprint"], rows_of(again)))
     assert found[0] == found[1] == found[2]
     items = {row["item_id"]: json.loads(row["metadata"]) for row in run.table("items").to_dicts()}
     for row in again.table("items").to_dicts():

@@ -1,23 +1,21 @@
-"""Cases of planted runs of every kind: what the record holds is what was planted."""
+"""Cases of planted runs of every kind: a case holds what was planted; the server has them all."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
+import shutil
 
 import pytest
-from medstress.metrics.counts import is_flipped
-from medstress.report.cases.building import cases_of
-from medstress.report.cases.lines import case_lines
-from medstress.viewing.view import Viewer, routes
 
 import medstress as ms
 from asked import ask
-from medstress.api.run import Run
+from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
+from medstress.page.case_text import case_lines
+from medstress.page.cases import Cases, json_of
+from medstress.page.view import Viewer, routes
 from medstress.serving.local import protected
-from medstress.store.load import open_run
 from medstress.testing import tiny_questions
 
 
@@ -35,74 +33,90 @@ def finished(workbench, tmp_path_factory):
     return made
 
 
-def records(folder, fits=lambda row: True, most_tried=None):
-    """(row, record) of the cases that fit."""
-    with open_run(folder) as run:
-        cases = cases_of(run)
-        return [(row, cases.record(row, most_tried)) for row in cases.trials if fits(row)]
+def built(folder, fits=lambda trial: True, most_tried=None):
+    """(trial, case) of the cases that fit."""
+    cases = Cases(Run.open(folder))
+    trials = [trial for trial in cases.trials if fits(trial)]
+    return list(zip(trials, cases.cases(trials, most_tried=most_tried), strict=True))
+
+
+def is_lost(trial):
+    return trial.verdict is Verdict.FLIPPED
+
+
+def is_won(trial):
+    return is_lost(trial) and not trial.arm.is_control
+
+
+def sides(marked):
+    """A marked text before and after its changes."""
+    return tuple(
+        "".join(text for change, text in marked if change != other)
+        for other in ("added", "removed")
+    )
 
 
 def sent_to(bench):
-    return [prompt for _, prompt in bench.received()]
+    return {prompt for _, prompt in bench.received()}
 
 
 def test_a_success_holds_what_was_sent_tried_and_answered(finished):
     asked = sent_to(finished)
-    shown = records(finished.out, lambda row: is_flipped(row) and row.arm == "attack")
-    assert shown
-    for row, case in shown:
-        assert [turn.text for turn in case.sent_before] == [row.prompt_before]
-        assert case.sent_before[0].text in asked
-        assert case.sent_after[0].text in asked
+    cases = built(finished.out, is_won)
+    assert cases
+    for trial, case in cases:
+        assert case.is_sent
+        before, after = sides(case.text)
+        assert {before, after} <= asked
+        (swap,) = case.edits
+        assert case.line.change == swap
+        assert swap.replaced in before
+        assert swap.replacement in after
         # Every query before the shown one, each with the name that was put in and its answer.
-        assert [each.query for each in case.tried] == list(range(1, case.shown_success))
-        for each in case.tried:
-            (swap,) = each.swaps
-            assert swap.replaced == case.replaced
-            tried = case.sent_after[0].text.replace(case.replacement, swap.replacement)
-            assert tried in asked
-            assert each.answer in (case.key, None)
-        assert case.controls[0].control == "harmless edits"
-        assert case.slices == (("key", case.key),)
-        assert case.left_out == ()
-        if case.scores:
-            assert {each.label for each in case.scores} == set("ABCD")
-            before = {each.label: each.before for each in case.scores}
-            if row.score_before is not None:
-                assert math.isclose(before[case.key], row.score_before)
-                assert math.isclose(sum(before.values()), 1.0, rel_tol=1e-6)
+        assert [one.query for one in case.tried] == list(range(1, trial.pick.query))
+        for one in case.tried:
+            (tried,) = one.edits
+            assert tried.replaced == swap.replaced
+            assert after.replace(swap.replacement, tried.replacement) in asked
+            assert one.answer in (trial.item.key, None)
+        assert case.line.before == case.line.key == trial.item.key != case.line.after
+        assert case.slices == (("key", trial.item.key),)
+        assert case.n_left_out == 0
 
 
-def test_a_case_that_held_shows_every_name_that_failed(finished):
-    for row, case in records(finished.out, lambda row: row.verdict is Verdict.HELD):
-        if row.arm != "attack":
-            continue
-        assert case.shown_before
-        assert len(case.tried) == row.n_asked
-        assert {each.answer for each in case.tried} <= {case.key, None}
+def test_a_case_that_held_has_every_name_that_failed(finished):
+    cases = built(finished.out, lambda one: one.verdict is Verdict.HELD and not one.arm.is_control)
+    assert cases
+    for trial, case in cases:
+        before, after = sides(case.text)
+        assert before == after
+        assert len(case.tried) == trial.queries.asked
+        assert {one.answer for one in case.tried} <= {trial.item.key, None}
 
 
 def test_a_control_says_how_it_ended_on_the_same_item(finished):
-    rows = {}
-    for row, _ in records(finished.out, lambda row: row.arm == "no_op"):
-        rows[row.attack, row.item_id] = row.verdict.value
-    for row, case in records(finished.out, lambda row: row.arm == "attack"):
-        (control,) = case.controls
-        assert control.verdict == rows[f"{row.attack} / no_op", row.item_id]
+    outcomes = {
+        (one.arm.control_of, one.item.id): one.verdict.value
+        for one, _ in built(finished.out, lambda one: one.arm.is_control)
+    }
+    assert outcomes
+    for trial, case in built(finished.out, lambda one: not one.arm.is_control):
+        assert case.controls == (("no_op", outcomes[trial.arm.attack.label, trial.item.id]),)
 
 
-def test_fewer_tried_are_counted_without_reading_them(finished):
-    full = {row.trial_id: case for row, case in records(finished.out)}
-    for row, case in records(finished.out, most_tried=0):
-        n = len(full[row.trial_id].tried)
-        assert case.tried == ()
-        assert [each.startswith(f"{n} earlier") for each in case.left_out] == [True] * bool(n)
+def test_fewer_tried_are_counted(finished):
+    whole = {trial.id: case for trial, case in built(finished.out)}
+    assert max(len(case.tried) for case in whole.values()) > 1
+    for trial, case in built(finished.out, most_tried=1):
+        tried = whole[trial.id].tried
+        assert case.tried == tried[-1:]
+        assert case.n_left_out == max(0, len(tried) - 1)
 
 
 def test_every_case_fits_a_terminal_and_json(finished):
-    for _, case in records(finished.out):
+    for _, case in built(finished.out):
         assert all(isinstance(text, str) for line in case_lines(case) for _, text in line)
-        json.dumps(case.as_json(), allow_nan=False)
+        json.dumps(json_of(case), allow_nan=False)
 
 
 SENTENCES = """
@@ -132,52 +146,50 @@ def sentence_run(folder, dataset, target, name="swap_noise"):
     return folder / "run"
 
 
-def test_an_entity_shows_gold_and_given_labels(tmp_path):
+def test_an_entity_has_right_and_given_labels(tmp_path):
     (tmp_path / "data.iob").write_text(
         "Aspirin\tB-Chemical\nhelps\tO\n\nTake\tO\nwarfarin\tB-Chemical\n"
     )
     dataset = {"name": "iob", "path": str(tmp_path / "data.iob")}
-    found = records(sentence_run(tmp_path, dataset, "tags"), is_flipped)
-    assert found
-    for row, case in found:
-        assert case.entity_type == "Chemical"
-        assert case.tagged_before.predicted == case.tagged_before.gold
-        assert case.tagged_after.predicted == ("O",) * len(case.tagged_after.tokens)
-        assert row.replacement in case.shown_after
+    cases = built(sentence_run(tmp_path, dataset, "tags"), is_lost)
+    assert cases
+    for trial, case in cases:
+        assert case.type == "Chemical"
+        before, after = case.labels
+        assert (before[0], after[0]) == ("before", "after")
+        assert tuple(before[2]) == tuple(before[3]) == trial.item.candidate().labels
+        assert list(after[3]) == ["O"] * len(after[1])
+        assert case.line.change.replacement in sides(case.text)[1]
 
 
 @pytest.mark.release
-def test_a_pair_shows_its_similarity_before_and_after(tmp_path):
+def test_a_pair_has_its_similarity_before_and_after(tmp_path):
     (tmp_path / "pairs.tsv").write_text(
         "id\ttext_a\ttext_b\tscore\np1\tAspirin relieves severe pain\tAspirin relieves pain\t3\n"
     )
     dataset = {"name": "pairs", "path": str(tmp_path / "pairs.tsv")}
-    done = sentence_run(tmp_path, dataset, "overlap")
-    ((row, case),) = records(done)
-    page = Run(done).report()
-    assert 'data-score="Similarity"' in page
-    (score,) = case.scores
-    assert (score.label, score.before, score.after) == (
-        "similarity",
-        row.score_before,
-        row.score_after,
-    )
-    assert score.before == 0.75
-    assert score.after < score.before
-    assert case.shown_before != case.shown_after
+    ((trial, case),) = built(sentence_run(tmp_path, dataset, "overlap"))
+    assert case.is_pair
+    assert case.line.score == 0.75 > case.score_after
+    assert case.scores == (("similarity", 0.75, case.score_after),)
+    assert case.score_after == trial.last.scores[0]
+    before, after = sides(case.text)
+    assert before == "Aspirin relieves severe pain\nAspirin relieves pain" != after
 
 
-def test_a_labelled_pair_shows_labels(tmp_path):
+def test_a_labelled_pair_has_labels(tmp_path):
     rows = [
         {"id": "n1", "text_a": "It relieves pain", "text_b": "It helps", "label": "yes"},
         {"id": "n2", "text_a": "It is red", "text_b": "It is blue", "label": "no"},
     ]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     dataset = {"name": "nli", "path": str(tmp_path / "pairs.jsonl")}
-    found = {row.item_id: case for row, case in records(sentence_run(tmp_path, dataset, "labels"))}
-    assert found["n1"].key == "yes"
-    assert found["n2"].answer_before == "no"
-    assert "It relieves pain" in found["n1"].shown_before
+    cases = {
+        trial.item.id: case for trial, case in built(sentence_run(tmp_path, dataset, "labels"))
+    }
+    assert cases["n1"].line.key == "yes"
+    assert cases["n2"].line.before == "no"
+    assert "It relieves pain" in sides(cases["n1"].text)[0]
 
 
 MODELS = """
@@ -209,19 +221,19 @@ def test_attempts_of_medfuzz_hold_plan_reasoning_and_every_turn(tmp_path):
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
     }
     ms.run(experiment, tmp_path / "run")
-    found = records(tmp_path / "run")
-    ((_, case),) = [each for each in found if is_flipped(each[0])]
-    assert [each.number for each in case.attempts] == [0, 1, 2]
-    assert all(each.rationale for each in case.attempts)
-    assert all(each.plan for each in case.attempts[1:])
-    assert case.attempts[2].answer == case.answer_after != case.key
-    assert {turn.role for turn in case.sent_after} == {"system", "user", "assistant"}
-    assert "lighthouse" in "".join(turn.text for turn in case.sent_after)
-    assert "lighthouse" not in "".join(turn.text for turn in case.sent_before)
+    cases = built(tmp_path / "run")
+    ((_, case),) = [one for one in cases if is_lost(one[0])]
+    assert [one.number for one in case.attempts] == [0, 1, 2]
+    assert all(one.reasoning for one in case.attempts)
+    assert all(one.plan for one in case.attempts[1:])
+    assert case.attempts[2].answer == case.line.after != case.line.key
+    assert {role for role, _ in case.sent} == {"system", "user", "assistant"}
+    assert "lighthouse" in "".join(sides(text)[1] for _, text in case.sent)
+    assert "lighthouse" not in "".join(sides(text)[0] for _, text in case.sent)
     assert case.tried == ()
-    held = [case for row, case in found if row.verdict is Verdict.HELD]
+    held = [case for one, case in cases if one.verdict is Verdict.HELD]
     assert held
-    assert all(len(case.attempts) == 3 and case.sent_before for case in held)
+    assert all(len(case.attempts) == 3 and case.sent for case in held)
 
 
 # The local server
@@ -242,41 +254,35 @@ class Opened:
 
 @pytest.fixture
 def opened(finished):
-    made = Opened(finished.out)
-    yield made
-    made.viewer.close()
+    return Opened(finished.out)
 
 
 def state_of(folder):
     return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-def test_the_server_pages_searches_and_sorts_all_cases(opened, finished):
-    rows = finished.rows()
+def test_the_server_pages_filters_searches_and_sorts_all_cases(opened, finished):
+    trials = Run.open(finished.out).trials
     first = opened.get("cases?limit=5")
-    assert (first["total"], first["size"], len(first["lines"])) == (len(rows), len(rows), 5)
+    assert (first["total"], len(first["cases"])) == (len(trials), 5)
     ids = []
-    for offset in range(0, len(rows), 7):
-        ids += [line["id"] for line in opened.get(f"cases?limit=7&offset={offset}")["lines"]]
-    assert len(set(ids)) == len(rows)
-    flipped = opened.get("cases?verdict=flipped&sort=confidence&descending=1")
-    assert flipped["total"] == sum(map(is_flipped, rows))
+    for offset in range(0, len(trials), 7):
+        ids += [one["id"] for one in opened.get(f"cases?limit=7&offset={offset}")["cases"]]
+    assert len(set(ids)) == len(trials)
+    lost = opened.get("cases?outcome=flipped&sort=item&limit=200")
+    assert lost["total"] == sum(map(is_lost, trials)) == len(lost["cases"])
+    items = [one["item"] for one in lost["cases"]]
+    assert items == sorted(items) != [items[0]] * len(items)
     assert opened.get("cases?search=WHAT%20treats%20case%203")["total"] == sum(
-        row.item_id == "q3" for row in rows
+        trial.item.id == "q3" for trial in trials
     )
     odd = opened.get("cases?limit=-1&offset=x&sort=nonsense&limit=99999999999&attack=nobody")
     assert odd["total"] == 0
 
 
 def test_a_served_case_is_that_of_the_terminal(opened, finished):
-    row, case = records(finished.out, lambda row: is_flipped(row) and row.arm == "attack")[0]
-    told = opened.get(f"case/{case.id}")
-    shown, changes = told["detail"]["shown"]
-    assert told["texts"][shown] == case.shown_before
-    assert changes[0][2] == 0
-    assert told["line"]["replacement"] == case.replacement
-    assert len(told["detail"].get("tried", ())) == len(case.tried)
-    assert told["line"]["item"] == row.item_id
+    _, case = built(finished.out, is_won)[0]
+    assert opened.get(f"case/{case.id}") == json.loads(json.dumps(json_of(case)))
     assert ask(opened.app, "/secret/case/nobody")[0] == 404
     assert ask(opened.app, "/secret/case/..%2Frun.sqlite")[0] == 404
 
@@ -288,7 +294,7 @@ def test_the_served_page_may_ask_only_its_server_and_holds_no_cases(opened):
     assert "connect-src 'self'" in policy
     data = json.loads(re.search(r'id="case-data">(.*?)</script>', page)[1])
     assert data["served"] is True
-    assert "rows" not in data
+    assert "cases" not in data
 
 
 def test_strangers_get_nothing(opened):
@@ -304,18 +310,15 @@ def test_strangers_get_nothing(opened):
 
 @pytest.mark.parametrize("mode", [0o700, 0o500])
 def test_viewing_writes_no_file(finished, tmp_path, mode):
-    import shutil
-
     folder = shutil.copytree(finished.out, tmp_path / "run")
     folder.chmod(mode)
     try:
         before = state_of(folder)
         made = Opened(folder)
         made.get("")
-        case = made.get("cases?verdict=flipped")["lines"][0]
+        case = made.get("cases?outcome=flipped")["cases"][0]
         made.get(f"case/{case['id']}")
         made.get("state")
-        made.viewer.close()
         assert state_of(folder) == before
     finally:
         folder.chmod(0o700)
@@ -332,12 +335,11 @@ def test_a_run_in_progress_is_followed(workbench, tmp_path):
         made = Opened(bench.out, clock=lambda: time[0])
         early = made.get("state")
         assert early["n_trials"] < early["n_planned"]
-        assert made.get("")
-        # Nothing is held open while another process writes.
-        assert made.viewer._read.run is None
+        assert "Not complete" in made.get("")
         shown = made.get("cases")
-        case = made.get(f"case/{shown['lines'][0]['id']}")
-        assert case["detail"]
+        assert shown["total"] == early["n_trials"]
+        case = made.get(f"case/{shown['cases'][0]['id']}")
+        assert case["text"]
     finally:
         workbench.stop(process)
     assert bench.run() == 0
@@ -345,5 +347,4 @@ def test_a_run_in_progress_is_followed(workbench, tmp_path):
     time[0] = 60.0
     late = made.get("state")
     assert late["version"] != early["version"]
-    assert late["n_trials"] == late["n_planned"] == made.get("cases")["size"]
-    made.viewer.close()
+    assert late["n_trials"] == late["n_planned"] == made.get("cases")["total"]

@@ -15,6 +15,7 @@ from medstress.analyses.shown import Remark
 from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
+from rows import rows_of
 
 RANDOM = {"name": "entity_substitution", "sampler": "random", "budget": 4, "label": "random"}
 NEAR = {"name": "entity_substitution", "n": -20, "budget": 4, "label": "near"}
@@ -33,7 +34,7 @@ def experiment(*attacks: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 def labels(run: Run) -> set[str]:
-    return {row.attack for row in run.rows()}
+    return {row.attack for row in rows_of(run)}
 
 
 def remarks(run: Run) -> list[Remark]:
@@ -52,7 +53,7 @@ def rules(run: Run) -> set[str]:
 def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
     assert labels(run) == {"random", "random / no_op", "nearest", "nearest / no_op"}
-    rows = run.rows()
+    rows = rows_of(run)
     assert {(r.attack, r.arm) for r in rows if r.arm != "attack"} == {
         ("random / no_op", "no_op"),
         ("nearest / no_op", "no_op"),
@@ -68,8 +69,8 @@ def test_with_every_control_harmless_edits_are_named_first_where_they_take_as_mu
 ) -> None:
     run = ms.run(experiment(RANDOM, controls=True), out=tmp_path / "run")
     summary = run.summary()
-    assert "same_type" not in {row.arm for row in run.rows()}
-    assert "no_op" in {row.arm for row in run.rows()}
+    assert "same_type" not in {row.arm for row in rows_of(run)}
+    assert "no_op" in {row.arm for row in rows_of(run)}
     (row,) = [row for row in summary["results"] if row["attack"] == "random"]
     assert row["n_flipped"] > 0
     assert set(row["control"]) == set(row["asr_net"]) > {"no_op"}
@@ -93,7 +94,7 @@ def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(
 
 def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
-    rows = run.rows()
+    rows = rows_of(run)
     for attack, most in (("random", 4), ("nearest", 2)):
         own, beside = (
             {(r.item_id, r.seed, r.verdict == LOST): r.n_asked for r in rows if r.attack == name}
@@ -105,7 +106,7 @@ def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_
 
 def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAR), out=tmp_path / "run")
-    rows = run.rows()
+    rows = rows_of(run)
     first, second = (
         {(r.item_id, r.seed): r for r in rows if r.attack == f"{name} / no_op"}
         for name in ("near", "random")
@@ -210,6 +211,6 @@ def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Pa
     summary = run.summary()
     computed = summary["performance"]["calls"]
     assert computed <= bound
-    n_items = sum(r.verdict != "not_attackable" for r in run.rows() if r.attack == "random") // 2
+    n_items = sum(r.verdict != "not_attackable" for r in rows_of(run) if r.attack == "random") // 2
     # Two seeds of 4 queries and a check each; nearest has seed 0 of the same draws and 2 queries.
     assert f"controls {n_items * 2 * (4 + 1):,}" in lines[1]

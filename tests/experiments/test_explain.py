@@ -29,6 +29,7 @@ from medstress.explain.explanation import Settings
 from medstress.explain.plan import Selection
 from medstress.explain.run import run_explanations
 from medstress.running.prepare import Watcher
+from rows import rows_of
 
 VICTIM = '''
 """A, unless a name of a trap stands in the prompt: then D."""
@@ -211,7 +212,7 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
     assert 2 <= len(successes) < len(found)
     assert all(one.gap <= TOLERANCE and one.units == "words" for one in found)
     assert {one.value for one in found} == {"answer"}
-    rows = {row.trial_id: row for row in Run(explained_folder / "run").rows()}
+    rows = {row.trial_id: row for row in rows_of(Run(explained_folder / "run"))}
     for one in successes:
         assert one.trial.first is not None
         (edit,) = one.trial.first.edits
@@ -254,7 +255,7 @@ def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_ma
 
 def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
     run(folder, "scores")
-    flipped = [row for row in Run(folder / "run").rows() if row.verdict is Verdict.FLIPPED]
+    flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
     # Enough for every word in every context.
     explain(folder, *(row.trial_id for row in flipped[:2]), evaluations=4000)
     successes = explained(folder)
@@ -503,6 +504,6 @@ def test_without_a_success_there_is_nothing_to_explain(
     said(capsys.readouterr().err, "no success")
     assert asked(folder) == []
     # A failed attack is explained where it is named.
-    held = next(row for row in Run(folder / "run").rows() if row.verdict is Verdict.HELD)
+    held = next(row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD)
     explain(folder, held.trial_id)
     assert [one.trial.id for one in explained(folder)] == [held.trial_id]

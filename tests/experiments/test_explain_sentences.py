@@ -22,6 +22,7 @@ from medstress.explain.plan import Selection
 from medstress.explain.run import run_explanations
 from medstress.explain.written import explanation_page
 from medstress.running.prepare import Watcher
+from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO
@@ -57,7 +58,7 @@ def explained(folder: Path, tables: dict[str, Any], verdict: Verdict) -> list[Ex
     (folder / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     (folder / "victims.py").write_text(VICTIMS, encoding="utf-8")
     run = ms.run(tables, folder / "run")
-    ids = tuple(row.trial_id for row in run.rows() if row.verdict is verdict)
+    ids = tuple(row.trial_id for row in rows_of(run) if row.verdict is verdict)
     assert ids
     stopped = run_explanations(
         folder / "run", tables, Selection(trials=ids), Settings(evaluations=4000), Watcher()

@@ -17,6 +17,7 @@ from medstress.datasets.source import DatasetOptions
 from medstress.running.opened import opened_victims
 from medstress.running.perturb import perturb
 from medstress.running.prepare import prepare
+from rows import rows_of
 
 WORDS = ("headache", "treatment", "magnesium", "calcium")
 """A word of context, stem, passage and options; swap noise always changes each of them."""
@@ -104,7 +105,7 @@ def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder: Path) ->
     }
     verdicts = {
         row.item_id: row.verdict.value
-        for row in run.rows()
+        for row in rows_of(run)
         if row.attack == "swap_noise field=passage"
     }
     assert verdicts == {
@@ -115,7 +116,7 @@ def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder: Path) ->
         "q5": "not_attackable",
     }
     # Only what is right at baseline is attacked, once each.
-    asked = {(row.item_id, row.attack): row.n_asked for row in run.rows()}
+    asked = {(row.item_id, row.attack): row.n_asked for row in rows_of(run)}
     assert {asked["q4", f"swap_noise field={f}"] for f in FIELDS} == {0}
     assert {asked["q1", f"swap_noise field={f}"] for f in FIELDS} == {1}
     (row,) = [r for r in run.summary()["results"] if r["attack"] == "swap_noise field=passage"]
@@ -156,16 +157,16 @@ def test_a_greedy_search_keeps_its_budget_and_finds_few_edits(
     # "Always", "take" and "magnesium" alone are asked first; with 4 queries two, then sets.
     attack = swap("passage", search="greedy", budget=budget)
     run = ms.run(experiment(attack), out=folder / "run")
-    flipped = [row for row in run.rows() if row.verdict.value == "flipped"]
+    flipped = [row for row in rows_of(run) if row.verdict.value == "flipped"]
     assert [(row.first_success, row.n_asked) for row in flipped] == [(asked, asked)] * 2
     trials = {t["item_id"]: t for t in run.trials().to_dicts()}
     assert len(trials["q1"]["edits"]) == n_edits
-    assert max(row.n_asked for row in run.rows()) <= budget
+    assert max(row.n_asked for row in rows_of(run)) <= budget
 
 
 def test_a_random_search_stays_within_its_budget(folder: Path) -> None:
     run = ms.run(experiment(swap("passage", search="random", budget=5)), out=folder / "run")
-    assert max(row.n_asked for row in run.rows()) <= 5
+    assert max(row.n_asked for row in rows_of(run)) <= 5
     assert rates(run) == {"swap_noise": (2, 3)}
 
 
@@ -178,7 +179,7 @@ def test_the_dry_run_bounds_what_is_asked(folder: Path) -> None:
     assert lines[0] == "queries: at most 43 (exact bound)"
     assert lines[1] == "  baseline 5, perturbed 24, flip checks 14"
     run = ms.run(tables, out=folder / "run")
-    assert sum(row.n_asked for row in run.rows()) <= 24
+    assert sum(row.n_asked for row in rows_of(run)) <= 24
 
 
 def test_noise_runs_beside_attacks_that_draw_names(folder: Path) -> None:
@@ -186,7 +187,7 @@ def test_noise_runs_beside_attacks_that_draw_names(folder: Path) -> None:
     drawn = {"name": "entity_substitution", "sampler": "random", "budget": 2}
     tables = experiment(swap("passage"), drawn, entities=[{**names, "recogniser": "gazetteer"}])
     run = ms.run(tables, out=folder / "run")
-    assert {(row.group, row.attack) for row in run.rows()} == {
+    assert {(row.group, row.attack) for row in rows_of(run)} == {
         ("all", "swap_noise"),
         ("drugs", "entity_substitution"),
     }

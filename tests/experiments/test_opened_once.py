@@ -20,6 +20,7 @@ from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 from medstress.store import reader, trials
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 MODELS = """
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
@@ -128,7 +129,7 @@ def test_a_command_reads_the_run_once(
     kind: str, command: str, counts: Counter[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     run: Path = request.getfixturevalue(kind)
-    n_items, n_trials = len({row.item_id for row in Run(run).rows()}), len(Run(run).rows())
+    n_items, n_trials = len({row.item_id for row in rows_of(Run(run))}), len(rows_of(Run(run)))
     counts.clear()
     name, *rest = command.format(to=tmp_path).split()
     assert medstress_cli([name, str(run), *rest]) == 0

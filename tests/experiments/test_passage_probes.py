@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medstress.results.review_rows import with_review
+from medstress.results.reviewed import Settled
 
 import medstress as ms
 from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.results.review_rows import with_review
-from medstress.results.reviewed import Settled
 from medstress.review.room import make_room
 from medstress.store.review_store import ReviewStore
+from rows import rows_of
 
 VICTIM = '''
 import hashlib
@@ -179,11 +180,11 @@ def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
 
 def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder: Path) -> None:
     found = run({"mixed": "open_book"}, SWAP)
-    for trial in found.rows():
+    for trial in rows_of(found):
         eligible = trial.verdict in (Verdict.HELD, Verdict.FLIPPED)
         assert (trial.supported is not None) == eligible
         if eligible:
-            (edit, again) = json.loads(trial.edits)
+            (edit, again) = trial.edits
             assert edit[0] == "passage"
             options = [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("tora", "ulo")]
             options += [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("vexi", "wara")]
@@ -255,7 +256,7 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
 
 
 def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Path) -> None:
-    for trial in run({"reader": "open_book"}, SWAP, limit=3).rows():
+    for trial in rows_of(run({"reader": "open_book"}, SWAP, limit=3)):
         assert trial.verdict is Verdict.FLIPPED
         assert with_review(trial, Settled(words=("yes", "yes"), decided=None)) == trial
 
@@ -283,7 +284,7 @@ def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: P
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:
     def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
         found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)
-        return {(row.attack, row.item_id): row.edits for row in found.rows()}
+        return {(row.attack, row.item_id): row.edits for row in rows_of(found)}
 
     whole = drawn("whole")
     few = drawn("few", limit=7)

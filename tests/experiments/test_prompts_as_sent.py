@@ -12,6 +12,7 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 SPEAKERS = """
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
@@ -63,7 +64,7 @@ def talked(folder: Path) -> Run:
     )
 
 
-def rows_of(done: Run, table: str) -> list[dict[str, Any]]:
+def exported(done: Run, table: str) -> list[dict[str, Any]]:
     to = done.folder / f"{table}.jsonl"
     done.export(table, to)
     return [json.loads(line) for line in to.read_text("utf-8").splitlines()]
@@ -72,7 +73,7 @@ def rows_of(done: Run, table: str) -> list[dict[str, Any]]:
 def sent(done: Run) -> dict[tuple[str, str, int], list[Any]]:
     """What the victim was sent: trial, purpose and query -> the prompts of its calls."""
     found: dict[tuple[str, str, int], list[Any]] = {}
-    for row in rows_of(done, "exchanges"):
+    for row in exported(done, "exchanges"):
         if row["role"] == "victim":
             place = (row["trial_id"], row["purpose"], row["query"])
             found.setdefault(place, []).append(row["prompt"])
@@ -100,7 +101,7 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
     (tmp_path / "chat.jinja").write_text(CHAT, "utf-8")
     monkeypatch.chdir(tmp_path)
     done = substituted(tmp_path, **WAYS[way])
-    flipped = [row for row in done.rows() if row.verdict == "flipped"]
+    flipped = [row for row in rows_of(done) if row.verdict == "flipped"]
     prompts = sent(done)
     assert flipped
     for row in flipped:
@@ -120,7 +121,7 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
 def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
     done = talked(tmp_path)
     prompts = sent(done)
-    flipped = [row for row in rows_of(done, "trials") if row["verdict"] == "flipped"]
+    flipped = [row for row in exported(done, "trials") if row["verdict"] == "flipped"]
     assert {row["item_id"] for row in flipped} == {"tiny-0", "tiny-2"}
     for row in flipped:
         places = (("baseline", 0), ("attack", row["first_success"]))
@@ -136,7 +137,7 @@ def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(
 ) -> None:
     done = make(tmp_path, *(DISTANCES if make is substituted else ()))
     for table in ("trials", "exchanges"):
-        lines = rows_of(done, table)
+        lines = exported(done, table)
         assert lines
         for ending in ("csv", "parquet"):
             done.export(table, done.folder / f"t.{ending}")

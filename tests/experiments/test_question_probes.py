@@ -12,6 +12,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError, UsageError
+from rows import rows_of
 
 VICTIM = '''
 import re
@@ -222,7 +223,7 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
     row = row_of(found, "brand_generic")
     assert values(probe_of(found, "brand_generic"), *ALL) == (1, 1, 1)
     assert "names.csv" not in json.dumps(row["attack_spec"])
-    edits = [json.loads(each.edits) for each in run("generics", attack).rows()]
+    edits = [each.edits for each in rows_of(run("generics", attack))]
     put_in = {edit[3] for row in edits for edit in row}
     assert put_in == {"Coumadin", "Advil"}
     names.write_text("generic,brand\nwarfarin,Marevan\n", encoding="utf-8")
@@ -252,10 +253,10 @@ def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> 
 
 def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> None:
     found = run("options_alone", {"name": "lasa", "budget": 100})
-    asked = {row.item_id for row in found.rows() if row.variant_answers}
+    asked = {row.item_id for row in rows_of(found) if row.variant_answers}
     assert len(asked) == N / 2  # hydroxyzine and lisinopril are listed
-    for row in found.rows():
-        for field, start, _, name in json.loads(row.edits):
+    for row in rows_of(found):
+        for field, start, _, name in row.edits:
             assert field != row.key
             assert (start, name) in ((0, "hydralazine"), (0, "linezolid"))
 
@@ -271,8 +272,8 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
     }
     assert values(probes[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
     # Thanks draw nothing, so no seed asks them again.
-    assert {row.seed for row in found.rows() if row.attack == rows[1]["attack"]} == {None}
-    trial = next(row for row in found.rows() if row.verdict == "flipped")
+    assert {row.seed for row in rows_of(found) if row.attack == rows[1]["attack"]} == {None}
+    trial = next(row for row in rows_of(found) if row.verdict == "flipped")
     roles = [turn.role for turn in trial.prompt_after]
     assert roles == ["user", "assistant", "user"]
     assert trial.prompt_after[-1].content.startswith("Are you sure?")
@@ -335,7 +336,7 @@ def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
     whole = run("gives_in", *PROBES, fresh=True)
     shown = ("item_id", "attack", "verdict", "variant_answers", "edits")
     first, second = (
-        sorted([str(getattr(row, name)) for name in shown] for row in each.rows())
+        sorted([str(getattr(row, name)) for name in shown] for row in rows_of(each))
         for each in (resumed, whole)
     )
     assert first == second

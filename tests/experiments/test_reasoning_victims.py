@@ -13,6 +13,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from rows import rows_of
 
 pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
@@ -159,7 +160,10 @@ def go(tables, tmp_path, capsys, *more):
 def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
     swaps, tmp_path, capsys
 ):
-    with FaultServer(answer=lambda prompt: f"I would see a doctor ({len(prompt)}).") as server:
+    def answer(prompt):
+        return f"I would see a doctor ({sum(map(ord, prompt))})."
+
+    with FaultServer(answer=answer) as server:
         code, out, _ = go(swaps(server), tmp_path, capsys)
     assert code == 1
     done = Run(tmp_path / "run")
@@ -319,7 +323,7 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     assert (row["n_eligible"], row["n_flipped"]) == (6, 1)  # the farmer's
     assert row["n_unreadable_answers"] > 0
     assert f" {row['n_unreadable_answers']} replies " in warned(done, "cut_off")
-    attempts = [a for r in done.rows() for a in json.loads(r.attempts) if "query" in a]
+    attempts = [a for r in rows_of(done) for a in r.attempts if "query" in a]
     cut = [a for a in attempts if a.get("finish_reason") == "length"]
     assert len(cut) == row["n_unreadable_answers"]
     assert all(a["answer"] is None for a in cut)
@@ -342,7 +346,7 @@ def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(med
     row = result(done)
     assert curve(done) == PLANTED
     assert not warned(done, "cut_off")
-    answers = [e for r in done.rows() for e in json.loads(r.attempts) if "query" in e]
+    answers = [e for r in rows_of(done) for e in r.attempts if "query" in e]
     assert {entry["confidences"] for entry in answers} == {None}
     assert len(answers) == 6 + row["queries"]["asked"]
     assert f"{len(answers)} conversations" in warned(done, "cut_confidences")

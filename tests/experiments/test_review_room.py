@@ -22,6 +22,7 @@ from medstress.review.verdicts import reviews_from
 from medstress.serving.local import protected
 from medstress.stats.estimate import wilson
 from medstress.store.review_store import ReviewStore
+from rows import rows_of
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\U0001f600"
@@ -105,7 +106,7 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
     judge_all(opened, "Anna", [*doubted, refuted])
     judge_all(opened, "B. C.", [refuted])
     trials = {name: opened.room.records[name]["trials"] for name in opened.real}
-    rows = {row.trial_id: row for row in Run(folder).rows()}
+    rows = {row.trial_id: row for row in rows_of(Run(folder))}
     for name, ids in trials.items():
         for trial in ids:
             expected = None if name in doubted else name != refuted
@@ -135,7 +136,7 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
     assert court.say("Judge", doubted[0], misleading="no")[0] == 400
     assert court.say("Judge", doubted[0], key_right="yes")[0] == 200
     assert court.say("Judge", doubted[1], key_right="no")[0] == 200
-    rows = {row.trial_id: row for row in Run(folder).rows()}
+    rows = {row.trial_id: row for row in rows_of(Run(folder))}
     assert {rows[trial].valid for trial in trials[doubted[0]]} == {True}
     assert {rows[trial].valid for trial in trials[doubted[1]]} == {False}
     with pytest.raises(UsageError):
@@ -200,7 +201,7 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     other = Opened(folder, sample=4, seed=4, controls=0)
     assert other.room.id != small.room.id
     body = small.room.body
-    flipped = [row for row in Run(folder).rows() if row.verdict == "flipped"]
+    flipped = [row for row in rows_of(Run(folder)) if row.verdict == "flipped"]
     assert (body["seed"], body["drawn"], body["population"]) == (3, 4, len(flipped))
     assert sum(arm["n"] for arm in body["arms"]) == len(flipped)
     # Over many seeds every success is drawn about as often.
@@ -421,7 +422,7 @@ def test_people_answer_each_item_once_clean_or_attacked(folder):
     # Both together answered eight different items clean.
     assert found["people"]["clean"]["low"] == pytest.approx(wilson(8, 8).low)
     assert found["models"]["clean"]["value"] == 1.0
-    rows = {row.trial_id: row for row in Run(folder).rows()}
+    rows = {row.trial_id: row for row in rows_of(Run(folder))}
     held = [rows[one["trials"][0]].verdict != "flipped" for one in opened.room.body["cases"]]
     assert found["models"]["attacked"]["value"] == pytest.approx(sum(held) / len(held))
     # What people answer is no verdict on validity.
@@ -476,7 +477,7 @@ def test_a_filled_table_and_the_room_are_one_set_of_reviews(folder, exported, se
         assert medstress_cli(["review", str(folder), "--import", str(path)]) == 0
         assert f"1 answer read, {n} new" in capsys.readouterr().out
     trials = opened.room.records[case]["trials"]
-    found = {row.trial_id: row for row in Run(folder).rows()}
+    found = {row.trial_id: row for row in rows_of(Run(folder))}
     assert {(found[one].valid, found[one].validity_reason) for one in trials} == {(None, "review")}
     assert list(Opened(folder, adjudicate=True).room.cases) == [case]
     mine = next(one for one in opened.store.reviews() if one.reviewer == "CD")
@@ -536,11 +537,11 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     opened = Opened(folder)
     first, second = opened.real[:2]
     trial = {name: opened.room.records[name]["trials"][0] for name in (first, second)}
-    before = {row.trial_id: row for row in Run(folder).rows()}
+    before = {row.trial_id: row for row in rows_of(Run(folder))}
     opened.say("A", first, key_right="cannot say")
     opened.say("A", second, key_right="cannot say")
     opened.say("B", second, key_right="yes")
-    after = {row.trial_id: row for row in Run(folder).rows()}
+    after = {row.trial_id: row for row in rows_of(Run(folder))}
     looked = after[trial[first]].evidence
     assert word_of(looked, "people") == (True, None)
     assert after[trial[first]] == replace(before[trial[first]], evidence=looked)
@@ -600,7 +601,7 @@ def test_a_new_run_in_the_folder_removes_what_was_said_of_the_old_one(bench):
 
 def test_the_same_text_under_two_arms_is_judged_once(folder):
     opened = Opened(folder)
-    rows = {row.trial_id: row for row in Run(folder).rows()}
+    rows = {row.trial_id: row for row in rows_of(Run(folder))}
     several = [one["trials"] for one in opened.room.body["cases"] if len(one["trials"]) > 1]
     seen = [
         (rows[t].item_id, rows[t].edits)
@@ -613,6 +614,10 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]
+
+
+def rates(folder):
+    return [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
 
 
 def warnings_of(folder):
@@ -633,7 +638,8 @@ def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
     warned = warnings_of(folder)
     assert "Of 4 planted cases rater 1 judged 2 rightly" in warned["unbelieved"]
     assert "what rater 1 says of validity counts for nothing" in warned["unbelieved"]
-    assert {"one_rater", "validity_unknown"} <= warned.keys()
+    assert "one_rater" in warned
+    assert {row["asr_valid"] and row["asr_valid"]["value"] for row in rates(folder)} == {None}
     assert "unfinished_sample" not in warned
 
 

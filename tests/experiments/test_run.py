@@ -13,6 +13,7 @@ from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
 from medstress.experiment.plan.manifest import differences
 from medstress.running.prepare import Watcher, prepare
+from rows import rows_of
 
 
 def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):
@@ -20,11 +21,11 @@ def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):
     from_file = run(path, bench.root / "file")
     monkeypatch.chdir(bench.root)  # relative paths of a dict start here
     from_dict = run(bench.tables, bench.root / "dict")
-    assert from_dict.rows() == from_file.rows()
+    assert rows_of(from_dict) == rows_of(from_file)
     assert from_dict.manifest()["fingerprint"] == from_file.manifest()["fingerprint"]
     frame = from_dict.trials()
     assert isinstance(frame, polars.DataFrame)
-    assert frame.height == len(from_dict.rows())
+    assert frame.height == len(rows_of(from_dict))
     assert set(frame["verdict"]) <= {"held", "flipped", "already_wrong", "not_attackable"}
 
 
@@ -137,12 +138,12 @@ def test_a_default_label_that_grows_keeps_its_trials_where_it_is_written_out(ben
     bench.tables["attack"] = [bench.attack("random")]
     run(bench.write(), bench.out)
     bench.tables["attack"].append(bench.attack("nearest"))
-    assert len(run(bench.write(), bench.out).rows()) == 12 * 3
+    assert len(rows_of(run(bench.write(), bench.out))) == 12 * 3
 
 
 def test_a_draw_without_mentions_from_a_data_set_with_some_is_no_error(bench):
     finished = run(bench.write(), bench.out, limit=1)  # draws q2, the one without
-    assert {row.verdict for row in finished.rows()} == {"not_attackable"}
+    assert {row.verdict for row in rows_of(finished)} == {"not_attackable"}
 
 
 def test_a_second_attack_without_labels_extends_the_run(bench):
@@ -152,7 +153,7 @@ def test_a_second_attack_without_labels_extends_the_run(bench):
     bench.tables["attack"] = [first]
     run(bench.write(), bench.out)
     bench.tables["attack"] = [first, second]
-    rows = run(bench.write(), bench.out).rows()
+    rows = rows_of(run(bench.write(), bench.out))
     assert len(rows) == 12 * 3
     assert {row.attack for row in rows} == {
         "entity_substitution",

@@ -17,6 +17,7 @@ import medstress as ms
 from medstress.api import progress
 from medstress.api.frames import result_frame
 from medstress.engine.progress import Progress
+from rows import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
 
@@ -83,7 +84,7 @@ def test_open_finds_a_run_and_refuses_what_is_none(run, bench, tmp_path, said):
 
 
 def test_cases_are_those_of_the_rows_the_misled_ones_first(run):
-    rows = {row.trial_id: row for row in run.rows()}
+    rows = {row.trial_id: row for row in rows_of(run)}
     cases = run.cases()
     assert {case.trial_id for case in cases} == set(rows)
     verdicts = [case.verdict for case in cases]
@@ -261,11 +262,11 @@ def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
     bench.tables["attack"] = [bench.attack("random")]
     bench.tables["experiment"]["controls"] = ["no_op"]
     run = ms.run(bench.write(), bench.out)
-    n = len(run.rows())
+    n = len(rows_of(run))
     assert f"{n} of {n} trials" in notebook[-1]
     assert 'value="1.0000"' in notebook[-1]
     assert any("careful" in each for each in notebook)
-    rows = [row for row in run.rows() if row.arm == "attack"]
+    rows = [row for row in rows_of(run) if row.arm == "attack"]
     flipped, held = (sum(row.verdict == each for row in rows) for each in ("flipped", "held"))
     assert f", {flipped}/{flipped + held} flipped" in notebook[-1]
     notebook.clear()
@@ -288,7 +289,7 @@ def test_elsewhere_nothing_is_drawn_unless_asked(bench, capsys):
     run = ms.run(bench.write(), bench.out)
     assert capsys.readouterr() == ("", "")
     ms.run(bench.write(), bench.out, quiet=False)
-    assert f"{len(run.rows())} of {len(run.rows())} trials" in capsys.readouterr().err
+    assert f"{len(rows_of(run))} of {len(rows_of(run))} trials" in capsys.readouterr().err
 
 
 def test_a_bar_escapes_what_it_says(notebook):
@@ -305,7 +306,7 @@ def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
     run = ms.run(**given)
     assert run.folder.parts[0] == "runs"
     assert "always_a" in run.folder.name
-    rows = [row for row in run.rows() if row.arm == "attack"]
+    rows = [row for row in rows_of(run) if row.arm == "attack"]
     assert {row.victim for row in rows} == {"always_a"}
     assert all(row.answer_before in ("A", None) for row in rows)
     before = run.trials()["trial_id"].to_list()
@@ -317,8 +318,8 @@ def test_an_attack_object_stands_for_its_name(bench, monkeypatch):
     monkeypatch.chdir(bench.root)
     given = {"data": "items.jsonl", "model": "mock", "limit": 4}
     run = ms.run(**given, attack=ms.attacks.NoOp(budget=2))
-    assert {row.attack for row in run.rows()} == {"no_op"}
-    assert all(row.n_asked <= 2 for row in run.rows())
+    assert {row.attack for row in rows_of(run)} == {"no_op"}
+    assert all(row.n_asked <= 2 for row in rows_of(run))
     with pytest.raises(ms.UsageError, match="budget"):
         ms.run(**given, attack=ms.attacks.NoOp(budget=2), budget=3)
 
@@ -438,7 +439,7 @@ def generating(prompts):
 def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, said):
     run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
     for shown in (str(run), Elements(run._repr_html_()).text):
-        assert "trials failed (max_failed = 0)" in shown
+        assert "trials failed" in shown
         assert "retry_failed=True" in shown
         assert "it is not loaded" in shown
     with pytest.raises(ms.UsageError) as error:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medstress.report.cases.building import cases_of
+from medstress.report.cases.lines import case_lines
 
 import medstress as ms
 from medstress.analyses.results import RESULTS
@@ -14,9 +16,8 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.costs.sentences import sentence_cost
-from medstress.report.cases.building import cases_of
-from medstress.report.cases.lines import case_lines
 from medstress.running.prepare import prepare
+from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO
@@ -116,7 +117,7 @@ def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_enti
     folder: Path,
 ) -> None:
     run = ms.run(tagged(STATIC, seeds=[0], flip_check=False), out=folder / "run")
-    rows = {(row.item_id, row.unit): row for row in run.rows()}
+    rows = {(row.item_id, row.unit): row for row in rows_of(run)}
     assert {place: row.verdict.value for place, row in rows.items()} == {
         ("1", "0:1:Chemical"): "flipped",
         ("2", "2:3:Chemical"): "flipped",
@@ -220,10 +221,10 @@ def test_a_victim_that_marks_nothing_of_the_data_s_types_is_warned_of(folder: Pa
 
 def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
     run = ms.run(tagged(GREEDY), out=folder / "run")
-    flipped = [row for row in run.rows() if row.verdict.value == "flipped"]
+    flipped = [row for row in rows_of(run) if row.verdict.value == "flipped"]
     assert len(flipped) == 6  # three entities found at baseline, two seeds
     for row in flipped:
-        ((field, start, end, _),) = json.loads(row.edits)
+        ((field, start, end, _),) = row.edits
         assert field == "tokens"
         assert f"{start}:{end}:Chemical" == row.unit
         assert (row.first_success, row.n_asked) == (1, 1)
@@ -247,10 +248,10 @@ def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(
     experiment["dataset"][0]["path"] = "one.iob"
     experiment["victim"][0]["target"] = "victims.py:context"
     run = ms.run(experiment, out=folder / "run")
-    rows = list(run.rows())
+    rows = list(rows_of(run))
     n_larger = 0
     for row in rows:
-        starts = {start for _, start, _, _ in json.loads(row.edits)}
+        starts = {start for _, start, _, _ in row.edits}
         # The victim misses the drug where both words before it are misspelt, and only there.
         assert (row.verdict.value, row.repeats, starts) == ("flipped", True, {0, 1})
         assert row.answer_after == "O"
@@ -268,7 +269,7 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
     copy, search = {**STATIC, "label": "copy"}, {**GREEDY, "label": "search"}
     run = ms.run(pairs(copy, search, {**limited, "label": "limited"}), out=folder / "run")
     by_attack: dict[str, set[str]] = {}
-    for row in run.rows():
+    for row in rows_of(run):
         by_attack.setdefault(row.attack, set()).add(row.verdict.value)
         if row.attack != "limited":
             assert row.score_before is not None
@@ -312,10 +313,10 @@ def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
 
 def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:
     run = ms.run(pairs({**GREEDY, "budget": 8}), out=folder / "run")
-    (row,) = [r for r in run.rows() if (r.item_id, r.seed) == ("p4", 0)]
+    (row,) = [r for r in rows_of(run) if (r.item_id, r.seed) == ("p4", 0)]
     assert row.score_before == 0.75
     assert row.score_after == 0.0
-    assert len(json.loads(row.edits)) == 3
+    assert len(row.edits) == 3
 
 
 @pytest.mark.parametrize("make", [tagged, pairs])
@@ -340,7 +341,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
     assert not stopped.summary()["experiment"]["complete"]
     parts["experiment"].pop("max_queries")
     resumed = ms.run(parts, out=folder / "parts")
-    assert resumed.rows() == whole.rows()
+    assert rows_of(resumed) == whole.rows()
     a, b = resumed.summary(), whole.summary()
     assert a["results"] == b["results"]
     assert a["by_seed"] == b["by_seed"]
@@ -500,7 +501,7 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
         "dataset": [{"name": "pubtator", "path": "docs.txt"}]
     }
     run = ms.run(spec, out="run")
-    assert {row.document for row in run.rows()} == {"11", "12"}
+    assert {row.document for row in rows_of(run)} == {"11", "12"}
     assert {row["document"] for row in run.trials().to_dicts()} == {"11", "12"}
     (row,) = [row for row in run.summary()["results"] if row["attack"].startswith("swap")]
     assert "2 items (documents where known)" in row["asr"]["method"]
@@ -519,12 +520,12 @@ def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
     before = ms.run(spec, out="run")
     apart = row_of(before, "swap_noise")
     assert "sentences for an interval: 4" in apart["recall"]["method"]
-    assert {row.cluster for row in before.rows()} == {"1", "2", "3", "4"}
+    assert {row.cluster for row in rows_of(before)} == {"1", "2", "3", "4"}
     spec["dataset"][0]["documents"] = "docs.txt"
     run = ms.run(spec, out="run")
     assert run.summary()["performance"]["calls"] == before.summary()["performance"]["calls"]
-    assert [row.cluster for row in run.rows()] == [row.document for row in run.rows()]
-    assert {(row.item_id, row.cluster) for row in run.rows()} == {
+    assert [row.cluster for row in rows_of(run)] == [row.document for row in rows_of(run)]
+    assert {(row.item_id, row.cluster) for row in rows_of(run)} == {
         ("1", "5"),
         ("2", "5"),
         ("3", "6"),
@@ -543,7 +544,7 @@ def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) 
     text = PAIRS.replace("Warfarin prevents clots", "Aspirin  relieves pain")
     (folder / "pairs.tsv").write_text(text)
     run = ms.run(pairs({"name": "swap_noise", "scope": "all", "max_change": 0.01}), out="run")
-    assert {(row.item_id, row.cluster) for row in run.rows()} == {
+    assert {(row.item_id, row.cluster) for row in rows_of(run)} == {
         ("p1", "p1"),
         ("p2", "p1"),
         ("p3", "p3"),

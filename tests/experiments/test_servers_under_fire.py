@@ -20,6 +20,7 @@ from medstress.backends.server.connection import Patience
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.core.calls import Decoding, Failure, Generate, Generated
 from medstress.core.errors import UsageError
+from rows import rows_of
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
@@ -75,7 +76,7 @@ def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypat
     assert set(sent.values()) == {1}
 
     # Every item has an ending; the failed ones are those whose question was refused.
-    rows = finished.rows()
+    rows = rows_of(finished)
     assert len(rows) == 2 * N_ITEMS
     verdicts = Counter((row.victim, row.verdict.value) for row in rows)
     assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS

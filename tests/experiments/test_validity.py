@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medstress.core.rows import TrialRow
 
 from medstress.analyses import run as analyses
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
-from medstress.core.rows import TrialRow
 from medstress.review.room import make_room
 from medstress.review.verdicts import reviews_from
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
+from rows import rows_of
 
 ITEMS = tiny_questions(12)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
@@ -58,7 +59,9 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def by_item(found: Run) -> dict[str, TrialRow]:
-    return {row.item_id: row for row in Run(found.folder).rows() if row.verdict is Verdict.FLIPPED}
+    return {
+        row.item_id: row for row in rows_of(Run(found.folder)) if row.verdict is Verdict.FLIPPED
+    }
 
 
 def row_of(found: Run) -> dict[str, Any]:
@@ -147,7 +150,7 @@ def test_a_drawn_sample_gives_an_estimate(found: Run) -> None:
     judge_sample(found, 10, refuted=1)
     row = row_of(found)
     assert row["n_labels"] == 10
-    assert {each.sampled for each in Run(found.folder).rows()} == {True, False}
+    assert {each.sampled for each in rows_of(Run(found.folder))} == {True, False}
     assert "worst" not in row["asr_valid"]
     (sample,) = Run(found.folder).summary()["review"]["samples"]
     assert (sample["mode"], sample["seed"], sample["population"]) == ("judge", 7, 12)

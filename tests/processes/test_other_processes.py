@@ -31,11 +31,6 @@ def test_every_process_says_the_same_of_a_run() -> None:
     assert found[0] == found[1]
 
 
-def test_matplotlib_is_imported_only_for_a_figure() -> None:
-    code = "import sys, medstress.report; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_ngram_vectors_are_the_same_in_every_process() -> None:
     code = (
         "import hashlib; from medstress.entities.ngrams import NgramEncoder; "

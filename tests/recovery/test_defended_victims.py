@@ -14,6 +14,7 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
+from rows import rows_of
 
 WEAK = REPLACEMENTS[1::2]
 
@@ -112,7 +113,7 @@ def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> N
     # Seven draws of twelve names hit one of the six that it takes for the answer.
     assert results["shuffled"]["asr"]["value"] == 1
     asked = Counter[str]()
-    for row in found.rows():
+    for row in rows_of(found):
         asked[row.victim] += row.n_asked
         if row.victim == "shuffled":
             assert str(row.replacement).lower() in WEAK

@@ -17,6 +17,7 @@ from medstress.api.run import Run, run
 from medstress.core.items import Question
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
+from rows import rows_of
 
 N_NAMES = 230
 BEYOND = 0.72
@@ -146,10 +147,10 @@ def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
 @pytest.mark.release
 def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     plain = run(experiment(folder, names(), 1), out=folder / "plain")
-    chosen = ITEMS[next(row.item_id for row in plain.rows() if row.n_asked)]
+    chosen = ITEMS[next(row.item_id for row in rows_of(plain) if row.n_asked)]
     vocabulary = names(chosen)
     found = run(experiment(folder, vocabulary, 1), out=folder / "run")
-    (row,) = [row for row in found.rows() if row.n_asked]
+    (row,) = [row for row in rows_of(found) if row.n_asked]
     excluded = json.loads(row.n_excluded or "{}")
     assert row.item_id == chosen.id
     assert sum(excluded.values()) == 3

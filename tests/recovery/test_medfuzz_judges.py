@@ -22,6 +22,7 @@ from medstress.costs.experiment import estimate
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 MODELS = """
 import json
@@ -142,7 +143,7 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
 ) -> None:
     done = run(tables("lost"), folder / "run")
     row, attempts = row_of(done), row_of(done, "attempts")
-    trials = {each.item_id: each for each in done.rows()}
+    trials = {each.item_id: each for each in rows_of(done)}
     # Item 0 flips with the teacher, for nobody may object there; item 1 holds, for the judge does.
     assert {name for name, each in trials.items() if each.verdict == "flipped"} == {
         "tiny-0", "tiny-2", "tiny-3",
@@ -165,7 +166,7 @@ def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_not
 ) -> None:
     done = run(tables("rambling"), folder / "run")
     row, attempts = row_of(done), row_of(done, "attempts")
-    trials = {each.item_id: each for each in done.rows()}
+    trials = {each.item_id: each for each in rows_of(done)}
     (judge,) = attempts["judges"]
     assert (judge["n_items"], judge["missed"], len(judge["unreadable"])) == (7, [], 7)
     assert attempts["asr_unjudged"]["n"] == 7
@@ -189,7 +190,7 @@ def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> N
 
 def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None:
     done = run(tables("lost", "knowing"), folder / "run")
-    summary, trials = done.summary(), {each.item_id: each for each in done.rows()}
+    summary, trials = done.summary(), {each.item_id: each for each in rows_of(done)}
     (attempts,) = summary["attempts"]
     judges = [(each["judge"], each["n_items"], len(each["missed"])) for each in attempts["judges"]]
     assert judges == [("judge", 7, 2), ("judge.2", 7, 0)]
@@ -204,7 +205,7 @@ def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None
 
 def test_two_judges_at_odds_are_no_majority(folder: Path) -> None:
     done = run(tables("knowing", "easy"), folder / "run")
-    trials = {each.item_id: each for each in done.rows()}
+    trials = {each.item_id: each for each in rows_of(done)}
     refused = [each for each in json.loads(trials["tiny-1"].attempts or "") if "panel" in each][1]
     key = trials["tiny-1"].key
     assert [letter == key for letter in refused["panel"]] == [False, False, True, True]
@@ -257,7 +258,7 @@ def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     items = [f"tiny-{i}" for i in range(8)]
     settings["test"] = {"null": "neutral", "items": items, "controls": 30, "faithfulness": False}
     done = run(settings, folder / "run")
-    items_of = {row.trial_id: row.item_id for row in done.rows()}
+    items_of = {row.trial_id: row.item_id for row in rows_of(done)}
     tests = row_of(done, "significance")["items"]
     found = {items_of[one["trial_id"]]: one["p"] for one in tests}
     assert found == dict.fromkeys(("tiny-0", "tiny-2", "tiny-3"), 1 / 31)

@@ -10,6 +10,7 @@ from medstress.api.run import Run, run
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 MODELS = """
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
@@ -61,7 +62,7 @@ def fuzz(folder, attacker="attacker", judge=None, **attack):
     if judge:
         experiment["role"]["judge"] = {"backend": "python", "target": f"models.py:{judge}"}
     done = run(experiment, folder / "run")
-    return *numbers(done), {each.item_id: each for each in done.rows()}
+    return *numbers(done), {each.item_id: each for each in rows_of(done)}
 
 
 def numbers(done):
@@ -119,7 +120,7 @@ def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
     assert (evidence["n_objected"], evidence["n_alone"]) == (7, 7)
     assert evidence["asr_without"]["value"] == 1.0
     assert gate(attempts, "panel")["asr_without"]["value"] == 2 / 7
-    first, second, *_ = json.loads(won.attempts)[1:]
+    first, second, *_ = won.attempts[1:]
     assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
     assert [each["gate"] for each in second["objections"]] == ["evidence"]
 
@@ -146,7 +147,7 @@ def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(f
 
 
 def review(folder, **said):
-    trials = {row.item_id: row.trial_id for row in Run(folder / "run").rows()}
+    trials = {row.item_id: row.trial_id for row in rows_of(Run(folder / "run"))}
     judged = [
         Review(
             trial_id=trials[item.replace("_", "-")],

@@ -34,6 +34,7 @@ from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.store.root import KEY, keep_root
+from rows import rows_of
 
 NAMES = ("Abel", "Brook", "Cole")
 ITEMS = ["abel", "brook", "cole"]
@@ -171,7 +172,7 @@ def significance(found: Run) -> Significance:
     return result
 
 
-def rows_of(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
+def tests_by_item(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
     """Item -> the test of its success."""
     rows = [row for row in significance(found).rows if row.null == null]
     return {one.trial.item.id: one for row in rows for one in row.items}
@@ -235,7 +236,7 @@ def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
 ) -> None:
     tested.export("exchanges", tmp_path / "exchanges.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
-    trials = {row.trial_id: row.item_id for row in tested.rows()}
+    trials = {row.trial_id: row.item_id for row in rows_of(tested)}
     successes = {trial for trial, item in trials.items() if item != "cole"}
     assert {row["trial_id"] for row in rows if row["purpose"] == "test"} == successes
     assert {row["trial_id"] for row in rows if row["purpose"] == "attack"} == trials.keys()
@@ -255,9 +256,9 @@ def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones
 ) -> None:
     assert medstress_cli(asks(tested.folder, "--null", "neutral", "--quiet")) == 0
     assert {family.smallest_p for family in significance(tested).families} == {1 / 31}
-    assert {row.p_adjusted for row in rows_of(tested, "neutral").values()} == {1 / 31}
+    assert {row.p_adjusted for row in tests_by_item(tested, "neutral").values()} == {1 / 31}
     # Three attacked items, one of which held: 1/31 x 3/2.
-    assert {row.p_adjusted for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
+    assert {row.p_adjusted for row in tests_by_item(tested).values()} == {1 / 31 * 3 / 2}
 
 
 @pytest.mark.release
@@ -266,7 +267,7 @@ def test_a_role_can_write_the_controls(bench: Path, tested: Run) -> None:
     run_tests(tested.folder, experiment(bench), Selection(items=("abel",)), changes, Watcher())
     again = [*asks(tested.folder, "--null", null, "--generator", "attacker"), "--item", "abel"]
     assert medstress_cli([*again, "--quiet"]) == 0
-    (row,) = rows_of(tested, null).values()
+    (row,) = tests_by_item(tested, null).values()
     assert row.note is None
     assert (row.p, row.n_controls, row.count) == (1 / 31, 30, 0)
     # Abel and Brook are the family, though Abel alone is tested.
@@ -325,7 +326,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     capsys.readouterr()
     assert medstress_cli(["review", folder, "--import", str(table)]) == 0
     assert "1 answer read, 1 new" in capsys.readouterr().out
-    trials = {row.item_id: row for row in tested.rows()}
+    trials = {row.item_id: row for row in rows_of(tested)}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
     assert trials["brook"].valid is True
     (row,) = tested.summary()["results"]
@@ -340,7 +341,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
 
 def judge_cases(found: Run, **said: str) -> None:
     """Store what one expert says of the keys of some items."""
-    trials = {row.item_id: row.trial_id for row in found.rows()}
+    trials = {row.item_id: row.trial_id for row in rows_of(found)}
     reviews = [
         Review(
             trial_id=trials[item],
@@ -372,7 +373,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     unfaithful = mentioned(found).unfaithful
     assert (unfaithful.value, unfaithful.n) == (1.0, 1)
     assert mentioned(found).mention_rate.value == 0.0
-    tests = rows_of(found)
+    tests = tests_by_item(found)
     assert (tests["abel"].p, tests["abel"].p_adjusted) == (1 / 31, None)
     assert tests["abel"].note
     (family,) = significance(found).families
@@ -382,12 +383,12 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     folder = str(found.folder)
     assert medstress_cli(asks(folder, "--controls", "30", "--quiet")) == 0
     # Among all attacked trials it is one that held: 1/31 x 3/1.
-    assert rows_of(found)["brook"].p_adjusted == pytest.approx(3 / 31)
+    assert tests_by_item(found)["brook"].p_adjusted == pytest.approx(3 / 31)
     capsys.readouterr()
     assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
     said = capsys.readouterr().err
     assert "no success that experts find valid on this item (items with one: brook)" in said
-    trial = next(one.trial_id for one in found.rows() if one.item_id == "abel")
+    trial = next(one.trial_id for one in rows_of(found) if one.item_id == "abel")
     assert medstress_cli(asks(folder, "--trial", trial, "--quiet")) == 2
     assert "experts find that the key no longer holds" in capsys.readouterr().err
 
@@ -399,7 +400,7 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path) -> None:
     changes = {"null": "neutral", "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher(note=notes.append))
     assert "significance: left out because experts find them not valid: abel" in notes
-    assert list(rows_of(found, "neutral")) == ["brook"]
+    assert list(tests_by_item(found, "neutral")) == ["brook"]
 
 
 @pytest.mark.parametrize(
@@ -424,7 +425,7 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
     del settings["experiment"]["max_queries"]
     second = run(settings, bench / "stopped")
     assert second.summary()["experiment"]["complete"] is True
-    assert {row.p for row in rows_of(second).values()} == {1 / 31}
+    assert {row.p for row in tests_by_item(second).values()} == {1 / 31}
     (row,) = second.summary()["results"]
     assert row["queries"]["interrupted"] == 0
 
@@ -439,7 +440,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
         run(settings, bench / name)
         run_tests(bench / name, settings, Selection(), changes, Watcher())
         found = Run(bench / name)
-        assert {row.p for row in rows_of(found, "neutral").values()} == {1 / 31}
+        assert {row.p for row in tests_by_item(found, "neutral").values()} == {1 / 31}
         performance = found.summary()["performance"]
         computed.append((performance["calls"], performance["calls_from_cache"]))
     assert computed[0][1] == 0

@@ -14,6 +14,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions
+from rows import rows_of
 
 ITEMS = tiny_questions(8)
 SAMPLERS = {
@@ -110,9 +111,9 @@ def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path: Path, sampl
     (result,) = results(found).values()
     assert result["asr"]["value"] == 1
     assert (result["n_flipped"], result["n_held"], result["accuracy"]["value"]) == (8, 0, 1)
-    asked = sum(trial.n_asked for trial in found.rows())
+    asked = sum(trial.n_asked for trial in rows_of(found))
     assert result["queries"] == ledger(asked=asked, paid=asked, baseline=8, other=8)
-    for trial in found.rows():
+    for trial in rows_of(found):
         assert trial.n_asked == trial.first_success
         assert str(trial.replacement).lower() in WEAK
         assert trial.option != trial.key
@@ -121,7 +122,7 @@ def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path: Path, sampl
 
 def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path: Path) -> None:
     found = attack(tmp_path, "errs_on_any_change(ITEMS)", 7)
-    rows, by_arm = found.rows(), results(found)
+    rows, by_arm = rows_of(found), results(found)
     assert {trial.first_success for trial in rows} == {1}
     for result in by_arm.values():
         assert result["asr"]["value"] == result["asr_at"][0]["value"] == 1
@@ -225,7 +226,7 @@ def test_a_call_that_fails_is_in_the_ledger(tmp_path: Path) -> None:
     assert (result["n_eligible"], result["n_failed"]) == (8, 8)
     assert result["asr"]["value"] == 0
     assert result["asr_decided"]["n"] == 0
-    queries, rows = result["queries"], found.rows()
+    queries, rows = result["queries"], rows_of(found)
     assert queries["failed"] == 8
     assert queries["asked"] == queries["paid"] + queries["failed"]
     assert {trial.verdict for trial in rows} == {Verdict.FAILED}
@@ -238,7 +239,7 @@ def test_flip_checks_can_be_left_out(tmp_path: Path) -> None:
     found = attack(tmp_path, "errs_on_any_change(ITEMS)", 2, ["nearest"], flip_check=False)
     (result,) = results(found).values()
     assert result["queries"] == ledger(asked=8, paid=8, baseline=8)
-    assert {trial.repeats for trial in found.rows()} == {None}
+    assert {trial.repeats for trial in rows_of(found)} == {None}
 
 
 def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
@@ -248,10 +249,10 @@ def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
     with pytest.raises(UsageError, match="mend the function and run again"):
         attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")
     found = attack(tmp_path, NEVER, 2, ["nearest"], version="1")
-    assert {trial.verdict for trial in found.rows()} == {Verdict.HELD}
+    assert {trial.verdict for trial in rows_of(found)} == {Verdict.HELD}
 
 
 def test_a_run_that_ends_exactly_at_its_limit_is_complete(tmp_path: Path) -> None:
     found = attack(tmp_path, NEVER, 2, ["nearest"], max_queries=8 * 3)
-    assert len(found.rows()) == 8
+    assert len(rows_of(found)) == 8
     assert found.manifest()["complete"]

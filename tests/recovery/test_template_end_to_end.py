@@ -17,6 +17,7 @@ from medstress.engine import scheduler as ready_queue
 from medstress.running.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
+from rows import rows_of
 
 ITEMS = tiny_questions(6)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
@@ -83,7 +84,7 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
     assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
     # What a rule refutes is known to be invalid, what it does not refute is unknown.
     assert published["asr_valid"] is None
-    trials = found.rows()
+    trials = rows_of(found)
     unrefuted = [t.first_unrefuted_success for t in trials if t.attack == "published"]
     may_be_valid = (len(unrefuted) - unrefuted.count(None)) / len(unrefuted)
     assert 0 < may_be_valid < 1
@@ -127,7 +128,7 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
         scores = exchange["scores"]
         if exchange["purpose"] == "attack":
             wrong[exchange["trial_id"]].append("ABCD"[scores.index(max(scores))])
-    for trial in found.rows():
+    for trial in rows_of(found):
         letters = wrong[trial.trial_id]
         successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.key]
         assert len(letters) == trial.n_asked == len(NAMES)
@@ -152,7 +153,7 @@ def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
             row.replacement, row.edits, row.answer_after, row.score_after, row.n_excluded,
             row.first_success_replacement, row.valid, row.variant_class,
         )
-        for row in found.rows()
+        for row in rows_of(found)
     }  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def test_results_depend_on_neither_order_nor_batches_nor_window(
     monkeypatch.setattr(ready_queue, "WINDOW", 1)
     alone = run(experiment(tmp_path, ARMS, batch_size=1), out=tmp_path / "alone")
     assert outcomes(alone) == expected
-    for row in plain.rows():
+    for row in rows_of(plain):
         assert row.n_asked <= int(row.attack.rpartition("/")[2])
 
 
@@ -200,7 +201,7 @@ def test_extreme_exponents_end_to_end(tmp_path: Path, n: int) -> None:
 def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path: Path) -> None:
     arms = [{"sampler": "nearest", "budget": 12, "goal": "B"}]
     found = run(experiment(tmp_path, arms, rule="options != item.options"), out=tmp_path / "run")
-    for row in found.rows():
+    for row in rows_of(found):
         if row.key == "B":
             assert row.verdict is Verdict.NOT_ATTACKABLE
         else:
@@ -216,7 +217,7 @@ def test_a_function_without_scores_fails_trials_that_need_them(tmp_path: Path) -
         "utf-8",
     )
     found = run(given, out=tmp_path / "run")
-    assert {row.verdict for row in found.rows()} == {Verdict.FAILED}
-    assert {str(row.error).partition(":")[0] for row in found.rows()} == {
+    assert {row.verdict for row in rows_of(found)} == {Verdict.FAILED}
+    assert {str(row.error).partition(":")[0] for row in rows_of(found)} == {
         "victim_span = 'saliency' needs the victim's scores, and it gave none"
     }

@@ -13,6 +13,7 @@ import pytest
 from medstress.api.run import Run
 from medstress.store.reader import RunReader
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 N_KILLS = 2
 BATCH = 2
@@ -112,7 +113,7 @@ def command(out):
 
 def rows(folder, out):
     """Trials without what depends on the folder; order is the plan's."""
-    return Run(folder / out).rows()
+    return rows_of(Run(folder / out))
 
 
 def n_stored(folder, out):

@@ -13,6 +13,7 @@ from medstress.fleet import driver as drivers
 from medstress.fleet import leasing, tuning
 from medstress.fleet.tuning import tune_on_workers
 from medstress.running.prepare import Watcher
+from rows import rows_of
 
 GRID = [-30, -5, 5, 30]
 
@@ -47,7 +48,7 @@ def alone(workbench, tmp_path_factory):
         for name, value in made.environment().items():
             patch.setenv(name, value)
         assert workbench.medstress_cli(["tune", *made.arguments()[1:]]) == 0
-    n_split = sum(row.n_paid for row in Run(made.out / "tuning").rows())
+    n_split = sum(row.n_paid for row in rows_of(Run(made.out / "tuning")))
     return made.out, n_split, len(made.received())
 
 

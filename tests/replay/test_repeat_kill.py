@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from rows import rows_of
 
 VICTIM = '''
 import os, random, signal
@@ -68,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def told(run: Any) -> dict[Any, Any]:
     return {
         (row.item_id, row.seed): (row.verdict.value, row.first_success, row.n_asked)
-        for row in run.rows()
+        for row in rows_of(run)
     }
 
 

@@ -19,6 +19,7 @@ from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.unverified import unverified
+from rows import rows_of
 
 FILE = "run.sqlite"
 
@@ -127,7 +128,7 @@ def test_the_summary_is_kept_with_its_root(small):
 def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
     assert small.run() == 0
     before = root(small.out)
-    trial = next(row.trial_id for row in small.rows() if row.verdict == "flipped")
+    trial = next(row.trial_id for row in rows_of(small) if row.verdict == "flipped")
     with ReviewStore(small.out) as store:
         for word in ("yes", "no"):
             one = Review(
@@ -148,7 +149,7 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
 
 def test_changed_reviews_leave_a_doubt_and_no_root(small):
     assert small.run() == 0
-    trial = small.rows()[0].trial_id
+    trial = rows_of(small)[0].trial_id
     with ReviewStore(small.out) as store:
         one = Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="2026")
         store.add([one])

@@ -13,12 +13,12 @@ from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
+from medstress.running.kept_summary import keep_summary
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.store.root import KEY, keep_root
 from medstress.store.trial_digest import finish
-from medstress.summary.kept import keep_summary
 
 FILE = "run.sqlite"
 

@@ -11,6 +11,7 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
+from rows import rows_of
 
 CALLS = 6
 
@@ -35,18 +36,18 @@ def told(out):
     """Everything about the trials but who paid for a shared call."""
     return [
         (r.trial_id, r.verdict, r.n_asked, r.edits, r.answer_after, r.score_after, r.repeats)
-        for r in Run(out).rows()
+        for r in rows_of(Run(out))
     ]
 
 
 def test_a_query_is_one_query_and_six_calls_that_are_read_back(wrapped, tmp_path):
     assert wrapped.run() == 0
     summary = wrapped.summary()
-    rows = wrapped.rows()
+    rows = rows_of(wrapped)
     assert sum(r["queries"]["asked"] for r in summary["results"]) == sum(r.n_asked for r in rows)
     assert all(r.n_asked <= 5 for r in rows)
     assert any(r.n_asked for r in rows)
-    assert Read.open(wrapped.folder).folder.calls_per_query == {"careful": CALLS}
+    assert Read.open(wrapped.out).folder.calls_per_query == {"careful": CALLS}
     to = tmp_path / "exchanges.jsonl"
     n = Run(wrapped.out).export("exchanges", to)
     calls = [json.loads(line) for line in to.read_text("utf-8").splitlines()]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from medstress.api.results import report_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
+from medstress.page.page import report
 
 # The frozen experiments are a package beside this folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -101,8 +101,7 @@ def _summary(folder: Path) -> str:
 
 def _report(folder: Path) -> list[str]:
     """The lines of a report without those that hold a time or a count of its own."""
-    with Run(folder).opened() as stored:
-        page = report_of(stored)
+    page = report([folder])
     # What the manifest says of the merge, and the performance of each process.
     page = re.sub(r"  &#34;(shards|performance)&#34;: \{.*?\n  \},?\n", "", page, flags=re.DOTALL)
     page = re.sub(r"<div>\s*<dt>[^<]*</dt>\s*<dd>[^<]*</dd>\s*</div>", _without_own, page)

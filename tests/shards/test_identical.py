@@ -13,6 +13,7 @@ from medstress.api.run import Run
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
+from rows import rows_of
 
 
 @pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 8))])
@@ -87,7 +88,7 @@ def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
     assert bench.run() == 0
     merged = sharded(2)
     same(bench.out, merged)
-    assert len({row.unit for row in Run(merged).rows()}) > 1
+    assert len({row.unit for row in rows_of(Run(merged))}) > 1
 
 
 @pytest.mark.release

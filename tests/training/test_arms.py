@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medstress.summary.remarks import dry_run_remarks
 
 import medstress as ms
 from medstress.attacks.noise.mention_table import mention_key
@@ -14,6 +13,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
+from medstress.running.dry_run_remarks import dry_run_remarks
 from medstress.training.plan import plan_training, training_costs
 
 NAMES = (

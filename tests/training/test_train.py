@@ -77,9 +77,8 @@ def test_before_and_after_are_victims_of_one_run(
         on["trained_attacked"]["value"] == rows["swap_noise-0", "swap_noise"]["f1_after"]["value"]
     )
     assert on["gain"]["value"] > 0
-    assert on["recovered"]["value"] == pytest.approx(
-        on["gain"]["value"] / (on["clean"]["value"] - on["attacked"]["value"])
-    )
+    # So few sentences give no interval, so that nothing says whether the loss is above zero.
+    assert (on["recovered"]["value"], "needed" in on["recovered"]["method"]) == (None, True)
     assert len(training["models"]) == 2
     assert all(len(model["curve"]) == 12 for model in training["models"])
     modes = {path: path.stat().st_mode & 0o777 for path in (workplace / "out").rglob("*")}

@@ -1,4 +1,4 @@
-"""A headless Chromium, and pages to look at with it."""
+"""A headless Chromium, and a run to look at with it."""
 
 from __future__ import annotations
 
@@ -9,47 +9,38 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from PIL import Image
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from chromium import chromium
+from medstress.analyses.run import Run
 from medstress.api.run import run
-from medstress.cli.app import medstress_cli
-from medstress.report import render_report
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
+from medstress.page.page import report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
 
-
-APPROVED = Path(__file__).with_name("approved")
-SHRINK = 2
-"""Pictures are compared at this part of their width and height: letters are grey, boxes stand."""
-COLOUR_DISTANCE = 0.15
-"""Of pixelmatch, 0 to 1: from where on a pixel counts as different."""
-MOST_DIFFERENT = 0.005
-"""Share of different pixels from which on two pictures differ."""
-
-
-def different(one: Image.Image, other: Image.Image) -> float:
-    """Share of pixels that differ; 1 for pictures of another size."""
-    from pixelmatch.contrib.PIL import pixelmatch
-
-    if one.size != other.size:
-        return 1.0
-    if one.tobytes() == other.tobytes():
-        return 0.0
-    return pixelmatch(one, other, threshold=COLOUR_DISTANCE) / (one.width * one.height)
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><svg onload=alert(2)>",
+    "<img src=x onerror=alert(3)>",
+    '" onmouseover="alert(4)" x=\'',
+    "{{ 7 * 7 }} ]]> --> &lt;b&gt;",
+    "x" * 500,
+)
+HOSTILE_VICTIM = """
+def answer(prompts):
+    return ["B" if "Abrotine" in prompt else "A" for prompt in prompts]
+"""
 
 
 def without_browser(reason: str) -> None:
@@ -82,14 +73,14 @@ class Tab:
         from axe_core_python.base import AXE_SCRIPT
 
         self.page.evaluate(AXE_SCRIPT)
-        found = self.page.evaluate(
+        faults = self.page.evaluate(
             "rules => axe.run({resultTypes: ['violations'], rules})",
             {rule: {"enabled": False} for rule in without},
         )
         return {
-            each["id"]: [node["html"] for node in each["nodes"]]
-            for each in found["violations"]
-            if each["impact"] in ("serious", "critical")
+            one["id"]: [node["html"] for node in one["nodes"]]
+            for one in faults["violations"]
+            if one["impact"] in ("serious", "critical")
         }
 
 
@@ -163,116 +154,90 @@ def browser(tabs: Tabs) -> Iterator[Tabs]:
     tabs.close()
 
 
-@pytest.fixture
-def looks_as_approved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
-    """Compare the window of a tab with its approved picture, or approve what it shows."""
-
-    def check(tab: Tab, name: str) -> None:
-        seen = Image.open(BytesIO(tab.page.screenshot())).convert("RGB")
-        seen = seen.resize((seen.width // SHRINK, seen.height // SHRINK), Image.Resampling.BOX)
-        path = APPROVED / f"{name}.png"
-        if request.config.getoption("--approve-pictures"):
-            APPROVED.mkdir(exist_ok=True)
-            seen.quantize(64).save(path, optimize=True)
-            return
-        approved = Image.open(path).convert("RGB")
-        share = different(approved, seen.quantize(64).convert("RGB"))
-        if share > MOST_DIFFERENT:
-            seen.save(tmp_path / path.name)
-            pytest.fail(
-                f"{share:.2%} of the pixels of {path.name} differ, at most {MOST_DIFFERENT:.1%} "
-                f"may: look at {tmp_path / path.name}; if it is as it should be, run "
-                "pytest tests/web/test_pictures.py --approve-pictures"
-            )
-
-    return check
-
-
-@pytest.fixture(scope="session")
-def samples() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("report_samples", SAMPLES)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Reports on disk: an ordinary one, a hostile one, and one of a run without trials."""
-    empty = samples.summary(results=[], pooled=[], tests=[], performance={})
-    warnings = ["smollm2 is not above chance: its success rate cannot be told from guessing."]
-    verdict = {
-        "sentence": "smollm2 lost 29 of 51 right answers (57 %, 43 to 70) after one wrong option "
-        "was renamed; not net of any control.",
-        "others": [],
-        "caveats": ["No validity was measured: nobody checked that the key is still right."],
-        "arms": [],
-    }
-    summary = samples.summary(warnings=warnings, verdict=verdict)
-    arguments = {
-        "ordinary": (summary, samples.trials(), samples.manifest()),
-        "hostile": samples.hostile(),
-        "empty": (empty, [], {}),
-    }
-    folder = tmp_path_factory.mktemp("reports")
-    paths = {}
-    for name, given in arguments.items():
-        paths[name] = folder / f"{name}.html"
-        paths[name].write_text(render_report(*given), encoding="utf-8")
-    return paths
-
-
 @dataclass(frozen=True)
 class Example:
     """The run of scripts/pictures/example.toml on fewer questions and with fewer attacks."""
 
     folder: Path
-    report: Path
-    rows: list[dict[str, Any]]
-    """Its trials, as exported."""
-    experiment: dict[str, Any]
-    """What `run` makes it from."""
+    page: Path
+    trials: Sequence[Trial]
 
     @property
-    def flipped(self) -> list[dict[str, Any]]:
-        return [row for row in self.rows if row["verdict"] == "flipped" and row["arm"] == "attack"]
+    def lost(self) -> list[Trial]:
+        """What the attacks took."""
+        return [
+            one for one in self.trials if one.verdict is Verdict.FLIPPED and not one.arm.is_control
+        ]
 
 
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     pictures = Path(__file__).resolve().parents[2] / "scripts" / "pictures"
     experiment = tomllib.loads((pictures / "example.toml").read_text("utf-8"))
-    experiment["dataset"][0]["limit"] = 40
+    experiment["dataset"][0]["limit"] = 20
     for table in (*experiment["victim"], *experiment["entities"]):
         for key in {"target", "distance"} & set(table):
             table[key] = f"{pictures}/{table[key]}"
-    random_names, weighted = experiment["attack"]
-    experiment["attack"] = [random_names, weighted | {"n": [-20, 20]}]
+    experiment["attack"] = experiment["attack"][:1]
     folder = tmp_path_factory.mktemp("example")
-    done = run(experiment, folder / "run")
-    (folder / "report.html").write_text(done.report(), encoding="utf-8")
-    rows = list(read_rows(folder / "run", folder))
-    return Example(folder / "run", folder / "report.html", rows, experiment)
+    run(experiment, folder / "run")
+    (folder / "page.html").write_text(report([folder / "run"]), encoding="utf-8")
+    return Example(folder / "run", folder / "page.html", Run.open(folder / "run").trials)
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """A run whose names and texts try to break pages."""
+
+    folder: Path
+    page: Path
+    texts: Sequence[str] = HOSTILE
 
 
 @pytest.fixture(scope="session")
-def reported(example: Example) -> Path:
-    """The report of the example."""
-    return example.report
-
-
-@pytest.fixture(scope="session")
-def flipped(example: Example) -> list[dict[str, Any]]:
-    """The successes of the example, as exported."""
-    return example.flipped
-
-
-def read_rows(run_folder: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    to = folder / "trials.jsonl"
-    assert medstress_cli(["export", str(run_folder), "--table", "trials", "--to", str(to)]) == 0
-    return map(json.loads, to.read_text("utf-8").splitlines())
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "victim.py").write_text(HOSTILE_VICTIM, encoding="utf-8")
+    (folder / "names.txt").write_text("Abrotine\n", encoding="utf-8")
+    rows = [
+        {
+            "id": f"{text} {i}",
+            "context": text,
+            "stem": f"{text}?",
+            "options": [f"{letter} {text}" for letter in "ABCD"],
+            "answer_idx": "A",
+            "mentions": [
+                {"field": letter, "start": 0, "end": len(text) + 2, "type": "T121"}
+                for letter in "ABCD"
+            ],
+        }
+        for i, text in enumerate(HOSTILE)
+    ]
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    experiment = {
+        "experiment": {"name": "hostile", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl"), "label": HOSTILE[0]},
+        "entities": {
+            "name": HOSTILE[1],
+            "type": "drugs",
+            "vocabulary": str(folder / "names.txt"),
+            "embedding": "ngram",
+        },
+        "victim": {
+            "name": HOSTILE[2],
+            "backend": "python",
+            "target": f"{folder / 'victim.py'}:answer",
+        },
+        "attack": {
+            "name": "entity_substitution",
+            "label": HOSTILE[3],
+            "sampler": "random",
+            "budget": 1,
+        },
+    }
+    run(experiment, folder / "run")
+    (folder / "page.html").write_text(report([folder / "run"]), encoding="utf-8")
+    return Hostile(folder / "run", folder / "page.html")
 
 
 class Served:
@@ -290,8 +255,8 @@ class Served:
         self._processes.append(process)
         assert process.stdout is not None
         for line in process.stdout:
-            if found := re.search(r"http://\S+", line):
-                return found[0]
+            if address := re.search(r"http://\S+", line):
+                return address[0]
         pytest.fail(f"medstress {command} ended with code {process.wait()} and no address")
 
     def kill(self) -> None:

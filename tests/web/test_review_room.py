@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
 
 pytestmark = [pytest.mark.web, pytest.mark.release]
@@ -14,6 +15,7 @@ pytestmark = [pytest.mark.web, pytest.mark.release]
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
 SAMPLE = ("--sample", "3", "--controls", "1")
 N_CASES = 5
+ANSWERS = "all => all.map(one => [one.dataset.judgement, one.dataset.value])"
 
 
 @pytest.fixture
@@ -66,17 +68,14 @@ def thanked(tab):
     return tab.page.locator("#done-title").inner_text() == "All done, thank you"
 
 
-def validity(example_rows, run_folder, tmp_path):
-    """Trial -> whether it is valid, of all successes."""
-    to = tmp_path / "after.jsonl"
-    assert medstress_cli(["export", str(run_folder), "--table", "trials", "--to", str(to)]) == 0
-    rows = map(json.loads, to.read_text("utf-8").splitlines())
-    known = {row["trial_id"] for row in example_rows}
-    return {row["trial_id"]: row["valid"] for row in rows if row["trial_id"] in known}
+def validity(example, folder):
+    """Whether each success of the attacks is valid now, in order."""
+    lost = {one.id for one in example.lost}
+    return [one.pick.validity.valid for one in Run.open(folder).trials if one.id in lost]
 
 
 def test_two_raters_judge_and_what_they_say_becomes_validity(
-    browser, example, folder, served, tmp_path, capsys
+    browser, example, folder, served, capsys
 ):
     address = served("review", folder, *SAMPLE)
     first = enter(browser, address, "Ada")
@@ -93,17 +92,15 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
     for tab in (first, second):
         assert tab.complaints == []
         assert all(url.startswith(address) for url in tab.requests)
-    valid = validity(example.flipped, folder, tmp_path)
-    found = [each for each in valid.values() if each is not None]
+    judged = [valid for valid in validity(example, folder) if valid is not None]
     # All three of the sample, or two if the disputed case is one of them.
-    assert len(found) in (2, 3)
-    assert all(found)
+    assert len(judged) in (2, 3)
+    assert all(judged)
     capsys.readouterr()
     assert medstress_cli(["review", str(folder), "--agreement"]) == 0
     assert "Krippendorff" in capsys.readouterr().out
 
 
-@pytest.mark.release
 @pytest.mark.kills
 def test_what_was_said_is_there_after_the_server_was_killed(browser, folder, served):
     tab = enter(browser, served("review", folder, *SAMPLE), "Ada")
@@ -128,9 +125,8 @@ def test_one_goes_back_and_forward_and_changes_an_answer(browser, alone):
     assert texts(tab) != first
     tab.page.keyboard.press("ArrowLeft")
     assert texts(tab) == first
-    said = "all => all.map(each => [each.dataset.judgement, each.dataset.value])"
     pressed = tab.page.locator("[aria-pressed=true]")
-    assert pressed.evaluate_all(said) == [
+    assert pressed.evaluate_all(ANSWERS) == [
         ["key_right", "yes"], ["misleading", "no"], ["plausible", "cannot say"],
     ]  # fmt: skip
     tab.page.keyboard.press("1")
@@ -152,7 +148,7 @@ def test_the_file_alone_is_judged_downloaded_and_imported(
     assert tab.complaints == []
     assert {url.split(":")[0] for url in tab.requests} <= {"file", "blob", "data"}
     assert medstress_cli(["review", str(folder), "--import", str(given)]) == 0
-    assert sum(each is True for each in validity(example.flipped, folder, tmp_path).values()) == 3
+    assert validity(example, folder).count(True) == 3
 
 
 def test_people_answer_questions_without_knowing_which_were_changed(browser, folder, tmp_path):
@@ -183,9 +179,9 @@ def test_the_room_fits_its_window_and_has_no_serious_fault(browser, alone, width
 def test_models_and_attacks_are_not_on_the_page(browser, example, alone):
     tab = enter(browser, alone, "Ada")
     source = tab.page.content()
-    for row in example.flipped:
-        assert row["trial_id"] not in source
-        assert row["attack"] not in source
+    for one in example.lost:
+        assert one.id not in source
+        assert one.arm.attack.label not in source
     assert "hasty" not in source
 
 
@@ -193,7 +189,6 @@ def saved(tab):
     tab.page.locator("#saved", has_text="Saved").wait_for()
 
 
-@pytest.mark.release
 def test_a_note_is_saved_while_it_is_written(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tab = enter(browser, address, "Ada")
@@ -203,7 +198,6 @@ def test_a_note_is_saved_while_it_is_written(browser, folder, served):
     assert other.page.get_by_label("Note").input_value() == "odd"
 
 
-@pytest.mark.release
 def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tabs = [enter(browser, address, "Ada") for _ in range(2)]
@@ -212,13 +206,11 @@ def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
         tab.page.locator(f"[data-judgement={name}][data-value='yes']").click()
         saved(tab)
     pressed = tabs[1].page.locator("[aria-pressed=true]")
-    said = "all => all.map(each => each.dataset.judgement)"
-    assert pressed.evaluate_all(said) == list(QUESTIONS[:2])
+    assert [name for name, _ in pressed.evaluate_all(ANSWERS)] == list(QUESTIONS[:2])
     third = enter(browser, address, "Ada")
     assert third.page.locator("[aria-pressed=true]").count() == 2
 
 
-@pytest.mark.release
 @pytest.mark.kills
 def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, folder, served):
     address = served("review", folder, *SAMPLE)
@@ -240,8 +232,7 @@ def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, fo
     tab.page.get_by_role("button", name="Start").click()
     saved(tab)
     elsewhere = enter(browser, again, "Ada")
-    said = "all => all.map(each => [each.dataset.judgement, each.dataset.value])"
-    assert elsewhere.page.locator("[aria-pressed=true]").evaluate_all(said)[:2] == [
+    assert elsewhere.page.locator("[aria-pressed=true]").evaluate_all(ANSWERS)[:2] == [
         ["key_right", "yes"], ["misleading", "no"],
     ]  # fmt: skip
 

@@ -185,11 +185,13 @@ def _unread(run: Run) -> Iterator[Remark]:
                 if n_cut
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
-            answers = [t.before for t in trials if t.verdict is Verdict.UNREADABLE]
-            which = "Not one answer" if answers else "Not one answer under attack"
-            answers = answers or [t.last for t in trials if t.is_mute]
-            replies = [one.text for one in answers if one and one.text][:REPLIES]
-            shown = "".join(f' "{_short(reply)}"' for reply in dict.fromkeys(replies))
+            if any(t.verdict is Verdict.UNREADABLE for t in trials):
+                which, replies = "Not one answer", run.folder.clean_replies(victim, REPLIES)
+            else:
+                which = "Not one answer under attack"
+                replies = [t.last.text or "" for t in trials if t.is_mute and t.last]
+            distinct = list(dict.fromkeys(filter(None, replies)))[:REPLIES]
+            shown = "".join(f' "{_short(reply)}"' for reply in distinct)
             yield Remark(
                 rule="unread",
                 where=("", "", victim),

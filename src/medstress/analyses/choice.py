@@ -512,17 +512,23 @@ def has_choice(rates: Iterable[Rates]) -> bool:
 def choice_notes(rates: Iterable[Rates]) -> list[str]:
     """Say how n and learning rates were chosen, and where few items chose."""
     choices = [choice for line in rates for choice in line.choices.values()]
-    sentences: dict[str, None] = {}
+    rules: dict[str, set[Rule]] = defaultdict(set)
     for choice in choices:
-        name = "n" if choice.key == EXPONENT else "DiscreteZOO's learning rate λ"
-        sentences[
-            {
-                "given": f"{name} was given, not chosen.",
-                "tuned": f"{name} was chosen on {SHARE:.0%} of the items (drawn by a hash of the "
-                "item), which no number here is of.",
-                "same items": f"{name} is the best of its grid on the same items that are "
-                "reported, as in the paper: optimistic.",
-            }[choice.rule]
-        ] = None
+        rules["n" if choice.key == EXPONENT else "DiscreteZOO's learning rate λ"].add(choice.rule)
+    sentences = []
+    for name, kinds in sorted(rules.items()):
+        if "tuned" in kinds:
+            sentences.append(
+                f"{name} was chosen on {SHARE:.0%} of the items (drawn by a hash of the item), "
+                "which no number here is of."
+            )
+        if "same items" in kinds:
+            sentences.append(
+                f"{name} is the best of its grid on the same items that are reported, as in the "
+                "paper: optimistic."
+            )
+        if "given" in kinds:
+            where = "" if len(kinds) == 1 else "Where there is one value, "
+            sentences.append(f"{where}{name} was given, not chosen.")
     few = dict.fromkeys(choice.on_few for choice in choices if choice.is_of_few)
-    return [*sorted(sentences), *few]
+    return [*sentences, *few]

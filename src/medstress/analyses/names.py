@@ -23,21 +23,31 @@ HARMLESS: Mapping[str, str] = {
 """Control -> words, the one that says most first."""
 NOISE_OUTSIDE = "non_entity_noise"
 """The control of noise in tagged texts; an experiment may also name it as an attack."""
+CONTROL_WORDS: Mapping[str, str] = {**HARMLESS, NOISE_OUTSIDE: "noise outside entities"}
+"""The same for all controls."""
 _ATTACKS: Mapping[str, str] = {
-    **HARMLESS,
+    **CONTROL_WORDS,
     "discrete_zoo": "searched names",
     "medfuzz": "MedFuzz",
     "attacked": "stored edits",
     "ocr_noise": "OCR noise",
     "synonym": "synonyms",
     "abbreviation": "abbreviations",
-    NOISE_OUTSIDE: "noise outside entities",
     "passage_swap": "a swapped passage",
     "passage_distractor": "a passage with a distractor",
     "passage_other": "another passage",
     "passage_none": "no passage",
 }
 _SAMPLERS: Mapping[str, str] = {"nearest": "nearest names", "farthest": "farthest names"}
+
+
+def control_words(name: str) -> str:
+    """Return what a control does, in a few words.
+
+    >>> control_words("no_op")
+    'harmless edits'
+    """
+    return CONTROL_WORDS.get(name, name.replace("_", " "))
 
 
 def attack_words(attack: AttackRecord) -> str:

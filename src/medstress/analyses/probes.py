@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import (
     Chart,
@@ -122,7 +123,7 @@ class Probes(Shown):
             Point(
                 x=row.control_of or row.attack,
                 y=row.consistency,
-                series=row.cell.attack.name.replace("_", " ") if row.control_of else "probe",
+                series=control_words(row.cell.attack.name) if row.control_of else "probe",
                 panel=panel(row.cell.place, places),
             )
             for row in self.rows

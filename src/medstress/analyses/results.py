@@ -12,6 +12,7 @@ from typing import Any
 
 from medstress.analyses import controls, diversity, scores, scorings, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import control_words
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -135,7 +136,7 @@ class Results(Shown):
             at = panel(row.cell.place, places)
             taken = {"attack": row.success.asr, **(row.loss.control if row.loss else {})}
             bars += [
-                Point(x=row.name, y=share, series=name.replace("_", " "), panel=at)
+                Point(x=row.name, y=share, series=control_words(name), panel=at)
                 for name, share in taken.items()
             ]
             curves += [

@@ -76,6 +76,9 @@ class Stored(Protocol):
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
 
+    def clean_replies(self, victim: str, n: int) -> Sequence[str]:
+        """Return the raw replies of a model about the first n clean items."""
+
     def read(self, question: Callable[[RunReader], R]) -> R:
         """Return what is read from the run's file, opened for it."""
 

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -456,7 +457,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         main, of = row.scores.main, row.cell.arm.control_of
         marks = {"clean": main.before, "under attack": main.after}
         if of is not None:
-            marks = {row.cell.attack.name.replace("_", " "): main.after}
+            marks = {control_words(row.cell.attack.name): main.after}
         points += [
             Point(
                 x=of or row.cell.attack.label,
@@ -467,6 +468,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             for name, mark in marks.items()
             if mark.value is not None
         ]
+    # What every row has comes first, so that it has the same colours with and without controls.
+    points.sort(key=lambda point: point.series not in ("clean", "under attack"))
     return [
         Chart(
             name="scores",

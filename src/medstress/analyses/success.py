@@ -251,7 +251,7 @@ def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
         if not (trial.is_eligible and letters and trial.before and after):
             continue
         if trial.before.scores is not None and after.scores is not None:
-            at = letters.index(trial.item.key)
+            at = letters.index(trial.item.gold)
             yield i, exp(after.scores[at]) - exp(trial.before.scores[at])
 
 
@@ -283,7 +283,8 @@ def _why_failed(cell: Cell) -> str:
 def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
     at, victim, attack = where(cell.place, cell.attack.label), cell.place.victim, cell.attack.label
-    if known is not None and known.is_near_chance:
+    # Where nothing could be read, nobody knows what the model knows: p is None.
+    if known is not None and known.is_near_chance and known.above_chance.p is not None:
         yield Remark(
             rule="near_chance",
             where=at,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Library: TypeAlias = Literal["polars", "pandas"]
 """What a data frame is made with."""
+_TEXT = ("attack_spec",)
+"""Objects that are one column of JSON text."""
 
 
 def check_library(library: Library) -> None:
@@ -88,7 +90,7 @@ def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose tables of estimates and numbers, such as `queries`, are columns each."""
     opened: dict[str, Any] = {}
     for key, value in row.items():
-        if isinstance(value, Mapping) and "value" not in value:
+        if isinstance(value, Mapping) and "value" not in value and key not in _TEXT:
             opened |= {f"{key}_{name}": each for name, each in value.items()}
         else:
             opened[key] = value

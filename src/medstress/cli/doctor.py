@@ -25,7 +25,6 @@ EXTRAS = (
     ("embedding minilm", "minilm"),
     ("figures", "figures"),
     ("explain", "explain"),
-    ("agreement of raters", "review"),
     ("Excel files", "xlsx"),
     ("pandas", "pandas"),
     ("run --ray", "ray"),

@@ -191,7 +191,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     shape.add_argument(
         "--wide", action="store_true", help="all columns of all tables, by key and by seed"
     )
-    shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
+    shape.add_argument("--json", action="store_true", help="as JSON (format 3)")
     verdict_flags(summary)
     report = commands.add_parser(
         "report",

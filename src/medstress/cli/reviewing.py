@@ -11,7 +11,6 @@ from medstress.analyses.run import Run
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.words import plural
-from medstress.files.extras import importing
 from medstress.report.terminal import print_table
 from medstress.store.review_store import ReviewStore
 
@@ -84,10 +83,6 @@ def _import(folder: Path, path: Path) -> int:
 
 
 def _agreement(folder: Path) -> int:
-    with importing("the agreement of raters", "review"):
-        from krippendorff import alpha
-        from statsmodels.stats.inter_rater import fleiss_kappa
-    del alpha, fleiss_kappa
     review = Run.open(folder).of(REVIEW)
     tables = [] if review is None else review.tables()
     if not tables:

@@ -22,7 +22,7 @@ def case_cli(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps([json_of(cases.line(trial)) for trial in cases.trials], indent=1))
         else:
-            print_cases(out.console, cases)
+            print_cases(out.console, cases, wide=args.wide)
         return 0
     (case,) = cases.cases([cases.find(args.id)], most_tried=None)
     if args.json:

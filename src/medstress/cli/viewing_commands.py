@@ -23,6 +23,7 @@ def add_case(commands: argparse._SubParsersAction[Parser]) -> None:
         nargs="?",
         help="trial id, its beginning, the id that the report shows, or an item id with one attack",
     )
+    case.add_argument("--wide", action="store_true", help="list all cases, with all columns")
     case.add_argument("--json", action="store_true", help="as JSON")
 
 

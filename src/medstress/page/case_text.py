@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from medstress.analyses.names import HARMLESS, attack_names
+from medstress.analyses.names import attack_names, control_words
 from medstress.analyses.shown import Column, Entry, Label, Table
 from medstress.page.cases import OUTCOMES, Case, Cases, Line, Marked, Swap
 from medstress.report.formats import NONE, clean, number, one_line
@@ -170,7 +170,7 @@ def _facts(case: Case) -> Iterator[tuple[str, str]]:
         yield "asked again", case.again
     yield "queries", case.queries
     for name, outcome in case.controls:
-        yield "also tried", f"{HARMLESS.get(name, name)}: {OUTCOMES[outcome]}"
+        yield "also tried", f"{control_words(name)}: {OUTCOMES[outcome]}"
     yield from (("slice", f"{by} = {value}") for by, value in case.slices)
     if case.note:
         yield "why it ended", case.note

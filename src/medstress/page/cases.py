@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from medstress.analyses.as_json import FLAT, Json, as_json
-from medstress.analyses.names import HARMLESS, attack_names, model_names
+from medstress.analyses.names import CONTROL_WORDS, attack_names, model_names
 from medstress.analyses.run import Run
 from medstress.analyses.slices import Slicer
 from medstress.analyses.verdict import VERDICT
@@ -487,7 +487,7 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
                 "outcome": dict(OUTCOMES),
                 "attack": attacks,
                 "model": models,
-                "control": dict(HARMLESS),
+                "control": dict(CONTROL_WORDS),
             },
         }
     )

@@ -277,16 +277,20 @@ def _panel(
         y = alt.Y("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
         offset = alt.YOffset("series:N", sort=names)
         x = alt.X("y:Q", title=one_line(chart.y), scale=values, axis=alt.Axis(tickCount=5))
+        is_bars = chart.kind not in ("dots", "lines")
         base = data.encode(y=y, yOffset=offset) if len(names) > 1 else data.encode(y=y)
         marks = (
             base.mark_bar(height=MARK, opacity=0.75).encode(x=x, color=colour, description=tip)
-            if chart.kind != "dots" and chart.kind != "lines"
+            if is_bars
             else base.mark_point(filled=True, size=45, opacity=1).encode(
                 x=x, color=colour, shape=shape, description=tip
             )
         )
+        # A bar of nothing is seen by its end.
+        ends = [base.mark_tick(thickness=2, size=MARK, aria=False).encode(x=x, color=colour)]
         made = alt.layer(
             marks,
+            *ends[:is_bars],
             base.mark_rule(color=_colour("ink", in_page), strokeWidth=1.2).encode(
                 x=alt.X("low:Q"), x2="high:Q"
             ),
@@ -326,8 +330,9 @@ def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page
     """Return tiles that are the fuller the further their value is from 0, and the value."""
     up, down = (_series(i, in_page) for i in (0, 1))
     most = max((abs(v) for v in map(_value, points) if v is not None), default=1.0) or 1.0
+    angle = -40 if any(len(str(point.x)) > 3 for point in points) else 0
     base = data.encode(
-        x=alt.X("x:N", sort=None, title=one_line(chart.x), axis=alt.Axis(labelAngle=-40)),
+        x=alt.X("x:N", sort=None, title=one_line(chart.x), axis=alt.Axis(labelAngle=angle)),
         y=alt.Y("series:N", sort=None, title=None, axis=alt.Axis(labelLimit=110)),
     )
     tiles = base.mark_rect().encode(

@@ -136,6 +136,10 @@ class Folder:
             self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
             reader.check_unchanged()
 
+    def clean_replies(self, victim: str, n: int) -> list[str]:
+        """Return the raw replies of a model, thoughts too, about the first n clean items."""
+        return self.read(lambda reader: reader.clean_replies(victim, n))
+
     @cached_property
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries, in order."""

@@ -338,6 +338,11 @@ class Planted:
         """Return nothing: planted trials have no answers of a back end."""
         return {}
 
+    def clean_replies(self, victim: str, n: int) -> list[str]:
+        """Return what was read of the first n clean replies: nothing more is planted."""
+        own = (t.before for t in self.trials if t.arm.place.victim == victim)
+        return [answer.text or "" for answer in own if answer is not None][:n]
+
     @cached_property
     def substitutions(self) -> Substitutions:
         """What `edits` put in; without them, the first success of each trial."""

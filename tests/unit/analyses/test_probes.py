@@ -142,5 +142,5 @@ def test_json_and_pictures_have_every_row() -> None:
     (chart,) = computed.charts()
     assert {(point.x, point.series) for point in chart.points} == {
         ("order", "probe"),
-        ("order", "no op"),
+        ("order", "harmless edits"),
     }

@@ -317,7 +317,7 @@ def test_tables_and_pictures_show_clean_attacked_and_control() -> None:
     lines = [Line.of(run, cell) for cell in run.cells]
     (chart,) = charts(lines)
     marks = {point.series: getattr(point.y, "value", None) for point in chart.points}
-    assert marks == {"clean": 1.0, "under attack": 0.0, "non entity noise": 1.0}
+    assert marks == {"clean": 1.0, "under attack": 0.0, "noise outside entities": 1.0}
     assert chart.unit
     attack = [line for line in lines if not line.cell.arm.is_control]
     (made,) = tables(attack, [])

@@ -13,6 +13,7 @@ from medstress.costs.experiment import estimate
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.testing import tiny_questions
+from rows import rows_of
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_more_items_extend_a_run_and_the_manifest_names_the_roles(tables, tmp_pa
     run(tables, tmp_path / "run", limit=2)
     done = run(tables, tmp_path / "run")
     assert done.manifest()["roles"]["attacker"]["decoding"] == [1024, 1.0]
-    assert len(done.rows()) == 8
+    assert len(rows_of(done)) == 8
 
 
 def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):

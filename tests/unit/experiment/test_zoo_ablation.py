@@ -8,6 +8,7 @@ import pytest
 
 from medstress.api.run import run
 from medstress.experiment.file.reading import read_experiment
+from rows import rows_of
 
 RECIPE = "xian2025-ablation"
 MOCK = [
@@ -50,5 +51,5 @@ def test_it_runs_on_another_victim(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for row in results:
         assert row["n_eligible"] + row["n_already_wrong"] + row["n_not_attackable"] == n_items
         assert row["n_never_asked"] == 0
-    for row in found.rows():
+    for row in rows_of(found):
         assert row.n_asked <= 20

@@ -25,6 +25,7 @@ from medstress.kinds.nli.task import DirectLabelling, PromptedLabelling, as_ques
 from medstress.running.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from rows import rows_of
 
 LABELS = ("contradiction", "entailment", "neutral")
 PAIR = LabelledPair(
@@ -293,7 +294,7 @@ def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder: P
 
 def test_rows_exports_report_and_figures_of_a_run(folder: Path) -> None:
     run = ms.run(folder / "e.toml", out=folder / "run")
-    flipped = [row for row in run.rows() if row.verdict.value == "flipped"]
+    flipped = [row for row in rows_of(run) if row.verdict.value == "flipped"]
     row = flipped[0]
     assert (row.key, row.answer_before, row.answer_after) == ("entailment", "entailment", "neutral")
     assert row.score_before == pytest.approx(0.7)
@@ -378,5 +379,5 @@ def test_a_server_is_asked_for_one_of_the_labels(folder: Path) -> None:
         "entailment\nneutral\nLabel:"
     )
     assert prompt in asked
-    trial = next(row for row in run.rows() if row.verdict.value == "flipped")
+    trial = next(row for row in rows_of(run) if row.verdict.value == "flipped")
     assert trial.prompt_before in asked

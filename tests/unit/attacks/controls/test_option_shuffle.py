@@ -24,6 +24,7 @@ from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Majority, ShuffledOptions
 from medstress.testing import tiny_questions, tiny_resources
+from rows import rows_of
 
 ITEM = tiny_questions(2)[1]  # its key is B
 RESOURCES = tiny_resources()
@@ -197,7 +198,7 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
     pooled = {row["victim"]: row for row in run.summary()["pooled"]}
     assert (pooled["always_b"]["n_eligible"], pooled["always_b"]["asr"]["value"]) == (3, 1.0)
     assert (pooled["knows"]["n_eligible"], pooled["knows"]["asr"]["value"]) == (12, 0.0)
-    for trial in run.rows():
+    for trial in rows_of(run):
         if trial.verdict.value != "flipped":
             continue
         assert trial.answer_before == trial.key == "B"
