@@ -26,7 +26,8 @@ def case_cli(args: argparse.Namespace) -> int:
         return 0
     (case,) = cases.cases([cases.find(args.id)], most_tried=None)
     if args.json:
-        print(json.dumps(json_of(case), indent=1))
+        doubted = {"unverified": run.folder.doubt} if run.folder.doubt else {}
+        print(json.dumps({**json_of(case), **doubted}, indent=1))
         return 0
     if run.folder.doubt:
         out.say(f"! unverified: {run.folder.doubt}", "yellow")
