@@ -185,7 +185,7 @@ def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_o
 def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
     _, attempts, trials = fuzz(folder, "silent")
     assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
-    lost = json.loads(trials["tiny-0"].attempts)[1]
+    lost = trials["tiny-0"].attempts[1]
     assert lost["unreadable"] == "the plan"
     assert lost["reason"] == "it holds no JSON object"
     assert attempts["lost_by_reason"] == {"unreadable: the plan": 7}
