@@ -188,7 +188,7 @@ def mentioned(found: Run) -> Mentioned:
 def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(
     tested: Run,
 ) -> None:
-    rows = rows_of(tested)
+    rows = by_item(tested)
     assert sorted(rows) == ["abel", "brook"]
     for row in rows.values():
         assert row.p == 1 / 31
@@ -328,7 +328,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     assert "1 answer read, 1 new" in capsys.readouterr().out
     trials = {row.item_id: row for row in rows_of(tested)}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
-    assert trials["brook"].valid is True
+    assert (trials["brook"].valid, trials["brook"].validity_reason) == (None, "panel")
     (row,) = tested.summary()["results"]
     # Brook has the panel's word, which nobody measured, and one label of two gives no estimate.
     # Abel was given up at attempt 2 of 3, so that a valid success may have been missed.
