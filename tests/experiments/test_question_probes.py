@@ -224,7 +224,7 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
     assert values(probe_of(found, "brand_generic"), *ALL) == (1, 1, 1)
     assert "names.csv" not in json.dumps(row["attack_spec"])
     edits = [each.edits for each in rows_of(run("generics", attack))]
-    put_in = {edit[3] for row in edits for edit in row}
+    put_in = {edit["replacement"] for row in edits for edit in row}
     assert put_in == {"Coumadin", "Advil"}
     names.write_text("generic,brand\nwarfarin,Marevan\n", encoding="utf-8")
     with pytest.raises(OtherRunError, match="pairs was"):
@@ -253,12 +253,13 @@ def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> 
 
 def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> None:
     found = run("options_alone", {"name": "lasa", "budget": 100})
-    asked = {row.item_id for row in rows_of(found) if row.variant_answers}
+    asked = {row.item_id for row in rows_of(found) if row.answers}
     assert len(asked) == N / 2  # hydroxyzine and lisinopril are listed
     for row in rows_of(found):
-        for field, start, _, name in row.edits:
-            assert field != row.key
-            assert (start, name) in ((0, "hydralazine"), (0, "linezolid"))
+        for edit in row.edits:
+            assert edit["field"] != row.key
+            put_in = (edit["start"], edit["replacement"])
+            assert put_in in ((0, "hydralazine"), (0, "linezolid"))
 
 
 def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> None:
@@ -274,9 +275,9 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
     # Thanks draw nothing, so no seed asks them again.
     assert {row.seed for row in rows_of(found) if row.attack == rows[1]["attack"]} == {None}
     trial = next(row for row in rows_of(found) if row.verdict == "flipped")
-    roles = [turn.role for turn in trial.prompt_after]
+    roles = [turn["role"] for turn in trial.prompt_after]
     assert roles == ["user", "assistant", "user"]
-    assert trial.prompt_after[-1].content.startswith("Are you sure?")
+    assert trial.prompt_after[-1]["content"].startswith("Are you sure?")
 
 
 def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
@@ -334,7 +335,7 @@ def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
     assert not stopped.summary()["experiment"]["complete"]
     resumed = run("gives_in", *PROBES)
     whole = run("gives_in", *PROBES, fresh=True)
-    shown = ("item_id", "attack", "verdict", "variant_answers", "edits")
+    shown = ("item_id", "attack", "verdict", "answers", "edits")
     first, second = (
         sorted([str(getattr(row, name)) for name in shown] for row in rows_of(each))
         for each in (resumed, whole)

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -14,7 +13,6 @@ from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.core.evidence import word_of
 from medstress.review.offline import import_answers
 from medstress.review.room import disputed_room, make_room
 from medstress.review.routes import routes
@@ -543,8 +541,8 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     opened.say("B", second, key_right="yes")
     after = {row.trial_id: row for row in rows_of(Run(folder))}
     looked = after[trial[first]].evidence
-    assert word_of(looked, "people") == (True, None)
-    assert after[trial[first]] == replace(before[trial[first]], evidence=looked)
+    assert [one["valid"] for one in looked if one["kind"] == "people"] == [None]
+    assert vars(after[trial[first]]) == vars(before[trial[first]]) | {"evidence": looked}
     assert (after[trial[second]].valid, after[trial[second]].validity_reason) == (None, "review")
 
 
@@ -604,13 +602,13 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     rows = {row.trial_id: row for row in rows_of(Run(folder))}
     several = [one["trials"] for one in opened.room.body["cases"] if len(one["trials"]) > 1]
     seen = [
-        (rows[t].item_id, rows[t].edits)
+        (rows[t].item_id, str(rows[t].edits))
         for each in opened.room.records.values()
         for t in each["trials"]
     ]
     assert len(opened.real) == len(set(seen))
     for trials in several:
-        assert len({(rows[t].item_id, rows[t].edits) for t in trials}) == 1
+        assert len({(rows[t].item_id, str(rows[t].edits)) for t in trials}) == 1
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]

@@ -1,22 +1,21 @@
-"""A finished run in Python and in a notebook: pictures, tables, cases, data frames, progress."""
+"""A finished run in Python and in a notebook: tables, a case, data frames, progress."""
 
 from __future__ import annotations
 
 import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pandas
 import polars
 import pytest
-from medstress.api.pictures import palette
-from medstress.results.export import TABLES
 
 import medstress as ms
+from medstress.analyses.exported import TABLES
 from medstress.api import progress
 from medstress.api.frames import result_frame
 from medstress.engine.progress import Progress
+from medstress.files.frames import frame_of
 from rows import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
@@ -83,41 +82,22 @@ def test_open_finds_a_run_and_refuses_what_is_none(run, bench, tmp_path, said):
     assert "broken" in Elements(ms.Run(tmp_path / "broken")._repr_html_()).text
 
 
-def test_cases_are_those_of_the_rows_the_misled_ones_first(run):
-    rows = {row.trial_id: row for row in rows_of(run)}
-    cases = run.cases()
-    assert {case.trial_id for case in cases} == set(rows)
-    verdicts = [case.verdict for case in cases]
-    n_misled = verdicts.count("flipped")
-    assert 0 < n_misled < len(cases)
-    assert set(verdicts[:n_misled]) == {"flipped"}
-    misled = run.cases("flipped", attack="random")
-    wanted = {t for t, row in rows.items() if (row.verdict, row.attack) == ("flipped", "random")}
-    assert {case.trial_id for case in misled} == wanted
-    assert [case.id for case in cases[:2]] == list(cases.ids[:2])
-    assert len(cases[:2]) == 2
-
-
 def test_a_case_has_the_attributes_of_its_record_and_is_shown_in_full(run):
-    first = run.cases("flipped")[0]
-    case = run.case(first.id)
-    assert case.as_json()["trial_id"] == first.trial_id
-    assert case.answer_before == case.key != case.answer_after
-    assert f"{{+{case.replacement}+}}" in str(case)
-    found = Elements(case._repr_html_())
-    assert {"ins", "del"} <= set(found.names)
-    assert not {"script", "img"} & set(found.names)
-    table = Elements(run.cases()._repr_html_())
-    assert case.id in table.text
-    assert not {"script", "img"} & set(table.names)
+    row = next(row for row in rows_of(run) if row.verdict == "flipped")
+    case = run.case(row.trial_id)
+    assert (case.trial_id, case.line.outcome) == (row.trial_id, "flipped")
+    assert run.case(case.id).trial_id == row.trial_id
+    assert case.line.before == case.line.key != case.line.after
+    assert case.line.change.replacement == row.replacement
+    assert f"{{+{row.replacement}+}}" in str(case)
+    assert case.id in repr(case)
+    page = Elements(case._repr_html_())
+    assert row.replacement in page.text
+    assert not {"script", "img"} & set(page.names)
 
 
 def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
     for ask in (
-        lambda: run.cases("fliped"),
-        lambda: run.cases(attack="randm"),
-        lambda: run.plot("resluts"),
-        lambda: run.plot("transfer"),
         lambda: run.table("tirals"),
         lambda: run.trials("panda"),
     ):
@@ -158,31 +138,26 @@ def assert_missed_once(run):
 
 
 @pytest.mark.release
-def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
+def test_a_control_arm_has_one_name_in_results_and_rows(bench):
     bench.tables["attack"] = [bench.attack("random")]
     bench.tables["experiment"]["controls"] = ["no_op"]
     bench.tables["require"] = [{"metric": "asr", "max_high": 0.001}]
     run = ms.run(bench.write(), bench.out)
     (arm,) = (each for each in run.results()["attack"] if each != "random")
     assert arm == "random / no_op"
-    for asked, wanted in ((arm, arm), ("random", "random"), (None, "random")):
-        assert {case.attack.key for case in run.cases(attack=asked)} == {wanted}
+    assert {row.attack for row in rows_of(run)} == {"random", arm}
     assert_missed_once(run)
 
 
-def test_columns_have_their_types_without_values_and_without_rows_too(run, monkeypatch):
+def test_columns_have_their_types_without_values_and_without_rows_too(run):
     full, empty = run.results(), result_frame(())
     assert empty.schema.items() <= full.schema.items()
     assert (full["seeds"].dtype, full["asr_valid"].dtype) == (polars.String, polars.Float64)
-    for name in ("trials", "items", "exchanges", "reviews", "explanations"):
-        full = run.table(name)
+    for name, types in TABLES.items():
+        full, empty = run.table(name), frame_of((), types)
         assert polars.Null not in full.schema.values()
-        monkeypatch.setitem(TABLES, name, lambda _: iter(()))
-        empty = run.table(name)
-        assert set(empty.columns) <= set(full.columns)
-        assert {"trial_id", "item_id"} & set(empty.columns)
-        for column in {"error", "seconds", "score_after", "seed"} & set(empty.columns):
-            assert empty[column].dtype == full[column].dtype
+        assert empty.schema.items() <= full.schema.items()
+        assert {"trial_id", "item_id", "original_id"} & set(empty.columns)
 
 
 @pytest.mark.release
@@ -203,48 +178,10 @@ def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
     said(str(error.value), "medstress[pandas]")
 
 
-@pytest.mark.release
-def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
-    assert {"results", "budget", "cost"} <= set(run.plots())
-    assert run.plot("Success within a budget").to_dict() == run.plot("budget").to_dict()
-    (first,) = run.plot().to_dict()["vconcat"]
-    assert first["title"]
-    results = run.plot("results")
-    for chart in (run.plot("first screen"), results):
-        bundle = chart._repr_mimebundle_()
-        assert set(bundle) == {
-            "application/vnd.vegalite.v6+json",
-            "image/svg+xml",
-            "text/plain",
-        }
-        assert ElementTree.fromstring(bundle["image/svg+xml"]).tag.endswith("svg")
-        assert "var(--" not in str(bundle)
-        assert "<script" not in bundle["image/svg+xml"]
-    shares = [
-        row["value"]
-        for rows in results.to_dict()["datasets"].values()
-        for row in rows
-        if "value" in row
-    ]
-    wanted = [row["asr"]["value"] for row in run.summary()["results"] if "control_of" not in row]
-    assert set(wanted) <= set(shares)
-
-
-def test_a_run_of_which_nothing_has_ended_says_so(bench, said):
+def test_a_run_of_which_nothing_has_ended_says_so(bench):
     run = ms.run(bench.write(), bench.out, overrides=["experiment.max_queries=1"])
     assert "Not complete" in Elements(run._repr_html_()).text
     assert "Not complete" in str(run)
-    assert len(run.cases("flipped")) == 0
-    assert repr(run.cases("flipped")) == "<no cases>"
-    assert run.cases("flipped")._repr_html_()
-    with pytest.raises(ms.UsageError) as error:
-        run.plot()
-    said(str(error.value))
-
-
-def test_the_colours_are_those_of_the_light_page():
-    assert palette()["--paper"] == "#fcfcfa"
-    assert palette()["--series-1"] == "#0072b2"
 
 
 @pytest.fixture
@@ -436,15 +373,12 @@ def generating(prompts):
 
 
 @pytest.mark.usefixtures("importable")
-def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, said):
+def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path):
     run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
     for shown in (str(run), Elements(run._repr_html_()).text):
         assert "trials failed" in shown
         assert "retry_failed=True" in shown
         assert "it is not loaded" in shown
-    with pytest.raises(ms.UsageError) as error:
-        run.plot()
-    said(str(error.value), "failed")
 
 
 @pytest.mark.usefixtures("importable")

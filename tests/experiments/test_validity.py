@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medstress.core.rows import TrialRow
 
 from medstress.analyses import run as analyses
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
 from medstress.review.room import make_room
 from medstress.review.verdicts import reviews_from
 from medstress.store.review_store import ReviewStore
@@ -58,10 +57,22 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run(experiment, out=tmp_path / "run")
 
 
-def by_item(found: Run) -> dict[str, TrialRow]:
-    return {
-        row.item_id: row for row in rows_of(Run(found.folder)) if row.verdict is Verdict.FLIPPED
-    }
+def by_item(found: Run) -> dict[str, Any]:
+    """The rows of flipped trials."""
+    return {row.item_id: row for row in rows_of(found) if row.verdict is Verdict.FLIPPED}
+
+
+def trials_of(found: Run) -> dict[str, Trial]:
+    """The same trials with all that is known of them."""
+    trials = analyses.Run.open(found.folder).trials
+    return {trial.item.id: trial for trial in trials if trial.verdict is Verdict.FLIPPED}
+
+
+def queries_of(trial: Trial) -> tuple[int, int]:
+    """The queries of the first success and of the pick."""
+    assert trial.first is not None
+    assert trial.pick is not None
+    return trial.first.query, trial.pick.query
 
 
 def row_of(found: Run) -> dict[str, Any]:
@@ -104,11 +115,15 @@ def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) ->
     assert unknown
     assert refuted
     assert len(unknown) + len(refuted) == len(trials) == 12
+    whole = trials_of(found)
     for row in unknown:
         assert (row.validity_reason, row.first_valid_success) == ("rule", None)
-        assert row.first_success == 1 < row.first_unrefuted_success == row.n_asked
+        first, pick = queries_of(whole[row.item_id])
+        assert row.first_success == first == 1 < pick == row.n_asked
     for row in refuted:
-        assert (row.first_unrefuted_success, row.n_asked, row.censored) == (None, BUDGET, False)
+        # The search went on to its end and found nothing else.
+        assert whole[row.item_id].pick is whole[row.item_id].first
+        assert row.n_asked == BUDGET
     row = row_of(found)
     assert row["asr"]["value"] == 1
     assert row["asr_valid"] is None
@@ -117,7 +132,7 @@ def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) ->
 
 
 def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: Path) -> None:
-    before = by_item(found)
+    before, picked = by_item(found), trials_of(found)
     unknown = [item for item, row in before.items() if row.valid is None]
     n, m = len(unknown), 3
     assert n > m
@@ -125,13 +140,14 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     after = by_item(found)
     yes, no = after[unknown[0]], after[unknown[1]]
     assert (yes.valid, yes.validity_reason) == (True, "review")
-    assert yes.first_valid_success == yes.first_unrefuted_success == yes.n_asked
+    assert yes.first_valid_success == queries_of(picked[unknown[0]])[1] == yes.n_asked
     assert (no.valid, no.first_valid_success) == (False, None)
     # The search ended at what a person refutes, with queries left.
     assert no.n_asked < BUDGET
-    assert no.censored is True
+    refused = trials_of(found)[unknown[1]]
+    assert refused.is_refused
     # What the search found stays as it was.
-    assert no.first_unrefuted_success == before[unknown[1]].first_unrefuted_success
+    assert queries_of(refused) == queries_of(picked[unknown[1]])
     row = row_of(found)
     assert row["asr"]["value"] == 1
     # Somebody picked these three, so nothing follows for the others.
@@ -177,16 +193,19 @@ def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure
     found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = next(each for each in by_item(found).values() if each.valid is None)
-    assert row.first_success == 1 < int(row.first_unrefuted_success or 0)
-    pieces = [each.as_json() for each in read(row.first_success_evidence)]
-    assert pieces[0] == {"kind": "key_plus_words", "source": "rules", "valid": False}
-    assert all(each.kind != "key_plus_words" for each in read(row.evidence))
-    refuted = next(r for r in by_item(found).values() if r.valid is False)
-    assert refuted.first_success_evidence is None  # the pick is the first
+    trial = trials_of(found)[row.item_id]
+    assert trial.first is not None
+    assert row.first_success == 1 < queries_of(trial)[1]
+    assert trial.first.validity.evidence[0].as_json() == {
+        "kind": "key_plus_words",
+        "source": "rules",
+        "valid": False,
+    }
+    assert all(each["kind"] != "key_plus_words" for each in row.evidence)
     capsys.readouterr()
     assert medstress_cli(["case", str(found.folder), row.trial_id]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    name = str(row.first_success_replacement)
+    name = trial.first.edits[0].replacement
     assert f"of the first success, {name}: key plus words (rules): the key is not right" in shown
     assert "Tried before, without success or refuted" in shown
     tried = shown.split("without success or refuted")[1]
@@ -201,7 +220,7 @@ def test_every_success_carries_its_evidence_with_its_source(
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
     judge(found, {refuted[0]: "yes"})
     rows = by_item(found)
-    assert [each.as_json() for each in read(rows[refuted[0]].evidence)] == [
+    assert rows[refuted[0]].evidence == [
         {"kind": "key_plus_words", "source": "rules", "valid": False},
         {"kind": "people", "source": "review", "valid": True},
     ]
@@ -280,7 +299,7 @@ def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
     judge(found, {refuted[0]: "yes"})
     row = by_item(found)[refuted[0]]
-    assert (row.valid, row.first_valid_success, row.censored) == (True, row.first_success, False)
+    assert (row.valid, row.first_valid_success) == (True, row.first_success)
     judge(found, {refuted[0]: "no"}, reviewer="CD")
     row = by_item(found)[refuted[0]]
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
