@@ -92,7 +92,7 @@ def vars_of(row):
 
 def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
     with_analysis = run(two.write(), two.out)
-    told = list(with_analysis._read(lambda reader: list(reader.inquiries())))
+    told = with_analysis.read().folder.inquiries
     summary = with_analysis.summary()
     del two.tables["analysis"]
     without = run(two.write(), two.root / "without")
@@ -197,8 +197,9 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
 def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
     first = run(two.write(), two.out)
-    rows = [row for row in rows_of(first) if row.verdict == "flipped"]
-    assert all(0 < row.prompt_similarity < 1 for row in rows)
+    successes = [trial.first for trial in first.read().trials if trial.first is not None]
+    assert successes
+    assert all(0 < success.similarity < 1 for success in successes)
     for row in first.summary()["results"]:
         n = row["n_flipped"]
         assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
@@ -210,7 +211,9 @@ def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
         raise AssertionError("embedded again")
 
     monkeypatch.setattr("medstress.entities.prompts.PromptEncoder.encode", never)
-    assert rows_of(run(two.write(), two.out)) == rows_of(first)
+    again = run(two.write(), two.out).read().trials
+    kept = [trial.first.similarity for trial in again if trial.first is not None]
+    assert kept == [success.similarity for success in successes]
 
 
 def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):

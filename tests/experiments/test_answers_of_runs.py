@@ -101,8 +101,7 @@ def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> No
     assert row["asr"]["value"] == 1
     assert row["asr"]["n"] == N
     for trial in rows_of(found):
-        assert trial.chose_edited == (trial.answer_after == trial.option)
-        assert trial.chose_edited == (int(trial.item_id[1:]) % 3 > 0)
+        assert (trial.answer_after == trial.option) == (int(trial.item_id[1:]) % 3 > 0)
 
 
 def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder: Path) -> None:
@@ -133,10 +132,11 @@ def test_queries_that_put_in_what_stood_there_are_counted(folder: Path) -> None:
         {"sampler": "exhaustive", "choices": "as_published", "label": "published"},
         {"sampler": "exhaustive", "label": "ours"},
     )
-    trials = {(row.attack, row.item_id): row for row in rows_of(found) if row.answer_before == "A"}
-    for (attack, item), row in trials.items():
-        assert row.n_unchanged == (attack == "published" and int(item[1:]) < 20)
-    hit = sum(row.n_unchanged or 0 for row in trials.values())
+    trials = [trial for trial in found.read().trials if trial.is_eligible]
+    for trial in trials:
+        is_own = trial.arm.attack.label == "published" and int(trial.item.id[1:]) < 20
+        assert trial.queries.unchanged == is_own
+    hit = sum(trial.queries.unchanged for trial in trials)
     assert 0 < hit < len(trials) / 2
     assert row_of(found, "published")["n_unchanged"] == hit
     assert row_of(found, "ours")["n_unchanged"] == 0
@@ -158,7 +158,8 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
     assert enough["asr_asked"]["value"] == 1
     (warning,) = [each for each in found.summary()["warnings"] if each["rule"] == "saw_no_edit"]
     assert warning["where"][-1] == "too little"
-    assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in rows_of(found))
+    for trial in found.read().trials:
+        assert trial.queries.probes == (3 if trial.arm.attack.label == "enough" else 0)
 
 
 def test_a_threshold_that_admits_no_name_makes_items_not_attackable(folder: Path) -> None:

@@ -59,15 +59,16 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
     found = run(acids.write(), acids.out)
     rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
     assert len(rows) == 11
+    trials = {trial.id: trial for trial in found.read().trials}
     for row in rows:
-        assert row.first_success_replacement == "acid"
-        assert json.loads(row.first_success_edits)[0][3] == "acid"
+        trial = trials[row.trial_id]
+        assert trial.first.name == "acid"
+        assert trial.first.repeats is True
+        assert 0 < trial.first.similarity < 1
+        assert trial.first.query == row.first_success < trial.pick.query
+        assert trial.pick.name.endswith("statin")
         assert row.replacement.endswith("statin")
-        assert (" acid\n" in row.first_success_prompt, "statin" in row.first_success_prompt) == (
-            True,
-            False,
-        )
-        assert row.first_success_repeats is True
+        assert "statin" in row.prompt_after
     summary = acids.summary()
     (reusable,) = (each for each in summary["reuse"]["names"] if each["victim"] == "one")
     assert [entry["name"] for entry in reusable["names"]] == ["acid"]

@@ -188,9 +188,10 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
         again = ms.run(replay(f"set.{ending}", budget=4), out="run")  # resumes: the same experiment
         found.append((again.summary()["experiment"]["fingerprint"], rows_of(again)))
     assert found[0] == found[1] == found[2]
-    items = {row["item_id"]: json.loads(row["metadata"]) for row in run.table("items").to_dicts()}
+    items = {row["item_id"]: row["metadata"] for row in run.table("items").to_dicts()}
+    assert items["q1"]["year"] == 1990
     for row in again.table("items").to_dicts():
-        kept = json.loads(row["metadata"])
+        kept = row["metadata"]
         assert {name: kept[name] for name in items[row["item_id"]]} == items[row["item_id"]]
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medstress.results.review_rows import with_review
-from medstress.results.reviewed import Settled
 
 import medstress as ms
 from medstress.analyses import run as analyses
@@ -180,16 +178,18 @@ def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
 
 def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder: Path) -> None:
     found = run({"mixed": "open_book"}, SWAP)
-    for trial in rows_of(found):
+    rows = {row.trial_id: row for row in rows_of(found)}
+    for trial in found.read().trials:
         eligible = trial.verdict in (Verdict.HELD, Verdict.FLIPPED)
         assert (trial.supported is not None) == eligible
         if eligible:
-            (edit, again) = trial.edits
-            assert edit[0] == "passage"
-            options = [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("tora", "ulo")]
-            options += [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("vexi", "wara")]
-            assert trial.supported == "ABCD"[options.index(again[3])] != trial.key
-            assert trial.valid is (False if trial.verdict is Verdict.FLIPPED else None)
+            row = rows[trial.id]
+            edit, again = row.edits
+            assert edit["field"] == "passage"
+            kinds = ("tora", "ulo", "vexi", "wara")
+            options = [f"{kind}{int(row.item_id[1:]) // 2}umab" for kind in kinds]
+            assert trial.supported == "ABCD"[options.index(again["replacement"])] != row.key
+            assert row.valid is (False if trial.verdict is Verdict.FLIPPED else None)
 
 
 @pytest.mark.release
@@ -253,12 +253,6 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
     found = run({"guesser": "open_book"}, SWAP)
     queries = row_of(found, "guesser", "passage_swap")["queries"]
     assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
-
-
-def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Path) -> None:
-    for trial in rows_of(run({"reader": "open_book"}, SWAP, limit=3)):
-        assert trial.verdict is Verdict.FLIPPED
-        assert with_review(trial, Settled(words=("yes", "yes"), decided=None)) == trial
 
 
 @pytest.mark.release

@@ -589,8 +589,12 @@ def export(folder: Path, table: str, to: Path) -> int:
         StoreError: the run cannot be read.
     """
     check_ending(to)
-    refuse_inputs(to, read(folder, lambda reader: _inputs(reader.manifest, to.suffix)))
-    return _read(folder, table, lambda rows: write_rows(rows, to, TABLES[table]))
+
+    def write(reader: RunReader, rows: Iterable[Row]) -> int:
+        refuse_inputs(to, _inputs(reader.manifest, to.suffix))
+        return write_rows(rows, to, TABLES[table])
+
+    return _read(folder, table, write)
 
 
 def _inputs(manifest: Mapping[str, Any], suffix: str) -> list[Path]:
@@ -616,10 +620,10 @@ def table_frame(folder: Path, table: str) -> DataFrame:
         UsageError: an unknown table.
         StoreError: the run cannot be read.
     """
-    return _read(folder, table, lambda rows: frame_of(rows, TABLES[table]))
+    return _read(folder, table, lambda _, rows: frame_of(rows, TABLES[table]))
 
 
-def _read(folder: Path, table: str, use: Callable[[Iterable[Row]], R]) -> R:
+def _read(folder: Path, table: str, use: Callable[[RunReader, Iterable[Row]], R]) -> R:
     """Use the rows of a table while its run is open; those of one in doubt say so in a column."""
     if table not in TABLES:
         hint = did_you_mean(table, TABLES)
@@ -628,6 +632,6 @@ def _read(folder: Path, table: str, use: Callable[[Iterable[Row]], R]) -> R:
 
     def question(reader: RunReader) -> R:
         doubt = {UNVERIFIED: reader.doubt} if reader.doubt else {}
-        return use({**row, **doubt} for row in rows_of(reader))
+        return use(reader, ({**row, **doubt} for row in rows_of(reader)))
 
     return read(folder, question)
