@@ -301,10 +301,10 @@ def test_a_failed_call_that_another_trial_gets_answered_is_counted_for_both(
 def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(
     bench, workbench, whole, capsys
 ):
-    stopped = "not complete; run the same command again"
+    stopped = "Stopped by max_queries = "
     for most in (1, 50, 50, whole.n_calls - 1):
         assert bench.run("--set", f"experiment.max_queries={most}") == 0
-        assert stopped in capsys.readouterr().out
+        assert f"{stopped}{most}\n" in capsys.readouterr().out
         assert len(bench.received()) == most
         state = bench.summary()["experiment"]
         assert (state["complete"], state["finished"]) == (False, None)
