@@ -35,7 +35,7 @@ def main(out: str) -> None:
     run = ms.run(EXPERIMENT, out=out)
     summary = run.summary()
     for warning in summary["warnings"]:
-        print(f"! {warning}")
+        print(f"! {warning['sentence']}")
     for row in summary["results"]:
         asr = row["asr"]
         print(

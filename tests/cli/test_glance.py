@@ -146,12 +146,16 @@ def folder_of(bench, tmp_path, monkeypatch):
 
 
 def shown_numbers(row: dict) -> list[str]:
-    """What the tables have to show of a row: what was lost, with counts and interval, or scores."""
-    if (loss := row.get("asr")) is not None:
-        value, low, high = (number(loss[name], "share") for name in ("value", "low", "high"))
-        return [value, f"{loss['hits']:,}/{loss['n']:,}", f"[{low}, {high}]"]
-    name = "pearson" if "pearson" in row else "f1"
-    return [number(row[part]["value"], "score") for part in (name, f"{name}_after") if part in row]
+    """What the first table has to show of a row: a score, or what was lost."""
+    for name in ("pearson", "f1", "macro_f1"):
+        if name in row:
+            parts = [part for part in (name, f"{name}_after") if part in row]
+            return [number(row[part]["value"], "score") for part in parts]
+    loss = row["asr"]
+    if not loss["n"]:
+        return []
+    value, low, high = (number(loss[name], "share") for name in ("value", "low", "high"))
+    return [value, f"{loss['hits']:,}/{loss['n']:,}", f"[{low}, {high}]"]
 
 
 def attacks_of(folder: Path) -> list[dict]:
@@ -176,7 +180,7 @@ def test_every_kind_of_run_fits_80_columns_and_keeps_its_numbers_whole(
     for row in rows:
         assert all(text in shown for text in shown_numbers(row)), row["attack"]
     if len(rows) <= 3:
-        assert len(shown.splitlines()) <= 45
+        assert len(shown.splitlines()) <= 50
     piped = medstress("summary", folder).out
     assert "\x1b" not in piped
     summary = Run(folder).summary()
@@ -245,7 +249,10 @@ def test_a_stream_that_cannot_write_all_characters_gets_escapes(folder_of, monke
         assert medstress_cli(["summary", str(folder)]) == 0
         assert medstress_cli(["summary", str(folder), "--wide"]) == 0
     stream.flush()
-    lines = Run(folder).summary()["verdict"]["lines"]
+    lines = [
+        line.encode(encoding, "backslashreplace").decode(encoding)
+        for line in Run(folder).summary()["verdict"]["lines"]
+    ]
     assert raw.getvalue().decode(encoding).splitlines()[:3] == lines
 
 

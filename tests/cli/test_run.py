@@ -308,7 +308,7 @@ def test_bad_rows_may_be_skipped_and_are_counted(bench, workbench, medstress):
     assert medstress(*bench.arguments()).code == 0
     summary = bench.summary()
     (warning,) = [one for one in summary["warnings"] if one["rule"] == "skipped_rows"]
-    assert warning["sentence"].startswith("1 bad row left out of cases. ")
+    assert warning["sentence"].startswith("1 bad row was left out of cases. ")
     assert summary["results"][0]["n_items"] == 4
 
 
@@ -663,7 +663,7 @@ def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, m
     bench.tables["dataset"][0]["on_bad_row"] = "skip"
     line = f"dataset 'cases': 2 bad rows left out (on_bad_row), the first: {items}, line 6"
     assert line in medstress(*bench.arguments("--dry-run")).out
-    line = f"! 2 bad rows left out of cases. The first: {items}, line 6"
+    line = f"! 2 bad rows were left out of cases. The first: {items}, line 6"
     assert line in medstress(*bench.arguments()).out
     assert line in medstress("summary", bench.out).out
     (warning,) = [one for one in bench.summary()["warnings"] if one["rule"] == "skipped_rows"]

@@ -90,6 +90,12 @@ def test_every_file_of_figures_says_it(told, tmp_path):
         assert "nverified" in path.read_text("utf-8"), path.name
 
 
+def test_the_first_screen_of_the_page_says_it(told, tmp_path):
+    page = tmp_path / "page.html"
+    told("report", "--out", page)
+    assert DOUBT in page.read_text("utf-8").partition("</header>")[0]
+
+
 def test_only_commands_that_take_the_flag_advise_it(whole, capsys):
     changed = str(whole.parent / "changed")
     assert medstress_cli(["summary", changed]) == 2
@@ -105,4 +111,4 @@ def test_the_root_ends_the_summary_and_stands_below_tables(whole, capsys, tmp_pa
         assert f"Root: {root}" in capsys.readouterr().out.splitlines()[-2:]
     out = tmp_path / "figures"
     assert medstress_cli(["figures", str(whole), "--out", str(out), "--format", "svg"]) == 0
-    assert f"Root of the run: {root}." in (out / "results.md").read_text("utf-8")
+    assert f"Root of the run: {root}." in (out / "results.tex").read_text("utf-8")

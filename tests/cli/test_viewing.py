@@ -28,7 +28,7 @@ def test_a_case_fits_80_columns_and_shows_differences_by_signs(ran, capsys):
     assert medstress_cli(["case", str(ran.out), row.trial_id[12:24]]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
-    assert out.startswith(f"Case {row.trial_id[12:24]}: misled\n")
+    assert out.startswith(f"Case {row.trial_id[12:24]}: lost\n")
     assert f"[-{row.replaced}-] {{+{row.replacement}+}}" in out
     after = re.sub(r"\[-.*?-\]", "", out).replace("{+", "").replace("+}", "")
     assert f": {row.replacement}\n" in after
@@ -39,10 +39,30 @@ def test_a_case_as_json_is_its_record(ran, capsys):
     row = flipped(ran)
     capsys.readouterr()
     assert medstress_cli(["case", str(ran.out), row.trial_id, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["trial_id"] == row.trial_id
-    assert found["sent_after"] == [{"role": "prompt", "text": row.prompt_after}]
-    assert found["verdict"] == "flipped"
+    case = json.loads(capsys.readouterr().out)
+    assert case["trial_id"] == row.trial_id
+    assert case["is_sent"]
+    after = "".join(text for change, text in case["text"] if change != "removed")
+    assert after == row.prompt_after
+    assert case["outcome"] == "flipped"
+    assert "unverified" not in case
+
+
+def test_without_an_id_cases_are_listed_what_was_lost_first(ran, capsys):
+    rows = ran.rows()
+    lost = {row.trial_id[12:24] for row in rows if row.verdict == "flipped"}
+    capsys.readouterr()
+    assert medstress_cli(["case", str(ran.out)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    ids = re.findall(r"^\W*([0-9a-f]{12})\b", out, re.MULTILINE)
+    assert set(ids) == {row.trial_id[12:24] for row in rows}
+    assert set(ids[: len(lost)]) == lost
+    assert medstress_cli(["case", str(ran.out), "--wide"]) == 0
+    assert "careful" not in out
+    assert "careful" in capsys.readouterr().out
+    assert medstress_cli(["case", str(ran.out), "--json"]) == 0
+    assert [line["id"] for line in json.loads(capsys.readouterr().out)] == ids
 
 
 @pytest.mark.parametrize(
@@ -72,9 +92,9 @@ def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(
     err = capsys.readouterr().err
     told = re.findall(r"[0-9a-f]{12} \((.*?)\)", err)
     assert len(told) == len(set(told)) == 5
-    assert all(f" on {row.group} of " in each for each in told)
-    assert all(f", item {row.item_id}, " in each for each in told)
-    assert f"and 2 more. medstress export {bench.out} --to trials.csv lists all trials" in err
+    assert all(f", {row.group}, seed " in one for one in told)
+    assert "7 trials fit" in err
+    assert f"medstress case {bench.out} lists its cases" in err
 
 
 class Terminal(io.StringIO):

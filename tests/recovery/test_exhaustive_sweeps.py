@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -150,10 +149,10 @@ def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     chosen = ITEMS[next(row.item_id for row in rows_of(plain) if row.n_asked)]
     vocabulary = names(chosen)
     found = run(experiment(folder, vocabulary, 1), out=folder / "run")
-    (row,) = [row for row in rows_of(found) if row.n_asked]
-    excluded = json.loads(row.n_excluded or "{}")
-    assert row.item_id == chosen.id
-    assert sum(excluded.values()) == 3
+    (trial,) = [trial for trial in Read.open(found.folder).trials if trial.queries.asked]
+    assert trial.item.id == chosen.id
+    assert trial.excluded is not None
+    assert sum(trial.excluded.values()) == 3
     result = names_of(found)
     (coverage,) = result.coverage
     assert coverage.is_exact

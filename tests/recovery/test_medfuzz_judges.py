@@ -196,7 +196,7 @@ def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None
     assert judges == [("judge", 7, 2), ("judge.2", 7, 0)]
     assert attempts["asr_unjudged"] is None
     assert trials["tiny-0"].verdict == "held"  # the second judge doubts
-    first = next(each for each in json.loads(trials["tiny-0"].attempts or "") if "judges" in each)
+    first = next(each for each in trials["tiny-0"].attempts if "judges" in each)
     assert first["judges"]["judge"] == {"clean": ["B"] * 3, "votes": []}
     assert first["judges"]["judge.2"] == {"clean": ["A"] * 3, "votes": ["A"] * 3}
     paid = {each["payer"] for each in summary["performance"]["spending"]}
@@ -206,7 +206,7 @@ def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None
 def test_two_judges_at_odds_are_no_majority(folder: Path) -> None:
     done = run(tables("knowing", "easy"), folder / "run")
     trials = {each.item_id: each for each in rows_of(done)}
-    refused = [each for each in json.loads(trials["tiny-1"].attempts or "") if "panel" in each][1]
+    refused = [each for each in trials["tiny-1"].attempts if "panel" in each][1]
     key = trials["tiny-1"].key
     assert [letter == key for letter in refused["panel"]] == [False, False, True, True]
     assert refused["objections"] == [

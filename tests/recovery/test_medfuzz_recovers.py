@@ -81,6 +81,13 @@ def gate(attempts, name):
     return next(each for each in attempts["gates"] if each["gate"] == name)
 
 
+def word_of_panel(row):
+    """What the panel says of a success: evidence, and no verdict on the right answer."""
+    assert (row.valid, row.validity_reason) == (None, "panel")
+    (word,) = (each["valid"] for each in row.evidence if each["kind"] == "judges")
+    return word
+
+
 def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
     row, attempts, trials = fuzz(folder)
     assert accuracy_at(attempts) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
@@ -129,8 +136,7 @@ def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(fold
     row, attempts, trials = fuzz(folder, judge="judge")
     # The teacher never reaches the target, so items 0 and 1 hold.
     assert accuracy_at(attempts) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
-    assert trials["tiny-2"].valid is True
-    assert trials["tiny-2"].validity_reason == "panel"
+    assert word_of_panel(trials["tiny-2"]) is True
     assert gate(attempts, "panel")["n_alone"] == 6
     # Nobody measured the panel on people's labels, so its word gives no rate.
     assert (row["asr_valid"], row["n_labels"]) == (None, 0)
@@ -143,7 +149,7 @@ def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(f
     assert {each["asr_without"] for each in attempts["gates"]} == {None}
     # The panel objects to the successes of 0 and 1 alone.
     assert (attempts["panel"]["n_right"], attempts["panel"]["n_wrong"]) == (2, 2)
-    assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (False, "panel")
+    assert word_of_panel(trials["tiny-0"]) is False
 
 
 def review(folder, **said):
@@ -179,13 +185,13 @@ def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_o
     # Experts accept 0 and refuse 2, whose search ended at attempt 1 of 3; on 3 they are at odds,
     # and the panel's word on 1 settles nothing. So all but 0 may have a valid success, or none.
     assert row["asr_valid_bounds"] == [1 / 7, 4 / 7]
-    assert trials["tiny-2"].valid is True
+    assert word_of_panel(trials["tiny-2"]) is True
 
 
 def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
     _, attempts, trials = fuzz(folder, "silent")
     assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
-    lost = json.loads(trials["tiny-0"].attempts)[1]
+    lost = trials["tiny-0"].attempts[1]
     assert lost["unreadable"] == "the plan"
     assert lost["reason"] == "it holds no JSON object"
     assert attempts["lost_by_reason"] == {"unreadable: the plan": 7}

@@ -172,7 +172,7 @@ def significance(found: Run) -> Significance:
     return result
 
 
-def tests_by_item(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
+def by_item(found: Run, null: str = "matched") -> dict[str, SuccessTest]:
     """Item -> the test of its success."""
     rows = [row for row in significance(found).rows if row.null == null]
     return {one.trial.item.id: one for row in rows for one in row.items}
@@ -188,7 +188,7 @@ def mentioned(found: Run) -> Mentioned:
 def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(
     tested: Run,
 ) -> None:
-    rows = rows_of(tested)
+    rows = by_item(tested)
     assert sorted(rows) == ["abel", "brook"]
     for row in rows.values():
         assert row.p == 1 / 31
@@ -256,9 +256,9 @@ def test_both_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_ones
 ) -> None:
     assert medstress_cli(asks(tested.folder, "--null", "neutral", "--quiet")) == 0
     assert {family.smallest_p for family in significance(tested).families} == {1 / 31}
-    assert {row.p_adjusted for row in tests_by_item(tested, "neutral").values()} == {1 / 31}
+    assert {row.p_adjusted for row in by_item(tested, "neutral").values()} == {1 / 31}
     # Three attacked items, one of which held: 1/31 x 3/2.
-    assert {row.p_adjusted for row in tests_by_item(tested).values()} == {1 / 31 * 3 / 2}
+    assert {row.p_adjusted for row in by_item(tested).values()} == {1 / 31 * 3 / 2}
 
 
 @pytest.mark.release
@@ -267,7 +267,7 @@ def test_a_role_can_write_the_controls(bench: Path, tested: Run) -> None:
     run_tests(tested.folder, experiment(bench), Selection(items=("abel",)), changes, Watcher())
     again = [*asks(tested.folder, "--null", null, "--generator", "attacker"), "--item", "abel"]
     assert medstress_cli([*again, "--quiet"]) == 0
-    (row,) = tests_by_item(tested, null).values()
+    (row,) = by_item(tested, null).values()
     assert row.note is None
     assert (row.p, row.n_controls, row.count) == (1 / 31, 30, 0)
     # Abel and Brook are the family, though Abel alone is tested.
@@ -328,7 +328,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     assert "1 answer read, 1 new" in capsys.readouterr().out
     trials = {row.item_id: row for row in rows_of(tested)}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
-    assert trials["brook"].valid is True
+    assert (trials["brook"].valid, trials["brook"].validity_reason) == (None, "panel")
     (row,) = tested.summary()["results"]
     # Brook has the panel's word, which nobody measured, and one label of two gives no estimate.
     # Abel was given up at attempt 2 of 3, so that a valid success may have been missed.
@@ -373,7 +373,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     unfaithful = mentioned(found).unfaithful
     assert (unfaithful.value, unfaithful.n) == (1.0, 1)
     assert mentioned(found).mention_rate.value == 0.0
-    tests = tests_by_item(found)
+    tests = by_item(found)
     assert (tests["abel"].p, tests["abel"].p_adjusted) == (1 / 31, None)
     assert tests["abel"].note
     (family,) = significance(found).families
@@ -383,7 +383,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     folder = str(found.folder)
     assert medstress_cli(asks(folder, "--controls", "30", "--quiet")) == 0
     # Among all attacked trials it is one that held: 1/31 x 3/1.
-    assert tests_by_item(found)["brook"].p_adjusted == pytest.approx(3 / 31)
+    assert by_item(found)["brook"].p_adjusted == pytest.approx(3 / 31)
     capsys.readouterr()
     assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
     said = capsys.readouterr().err
@@ -400,7 +400,7 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path) -> None:
     changes = {"null": "neutral", "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher(note=notes.append))
     assert "significance: left out because experts find them not valid: abel" in notes
-    assert list(tests_by_item(found, "neutral")) == ["brook"]
+    assert list(by_item(found, "neutral")) == ["brook"]
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
     del settings["experiment"]["max_queries"]
     second = run(settings, bench / "stopped")
     assert second.summary()["experiment"]["complete"] is True
-    assert {row.p for row in tests_by_item(second).values()} == {1 / 31}
+    assert {row.p for row in by_item(second).values()} == {1 / 31}
     (row,) = second.summary()["results"]
     assert row["queries"]["interrupted"] == 0
 
@@ -440,7 +440,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
         run(settings, bench / name)
         run_tests(bench / name, settings, Selection(), changes, Watcher())
         found = Run(bench / name)
-        assert {row.p for row in tests_by_item(found, "neutral").values()} == {1 / 31}
+        assert {row.p for row in by_item(found, "neutral").values()} == {1 / 31}
         performance = found.summary()["performance"]
         computed.append((performance["calls"], performance["calls_from_cache"]))
     assert computed[0][1] == 0

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.core.outcomes import Verdict
+from medstress.core.trials import Trial
 from medstress.costs.experiment import estimate
 from medstress.engine import scheduler as ready_queue
 from medstress.running.prepare import prepare
@@ -72,6 +74,12 @@ def row_of(found: Run, attack: str) -> dict[str, Any]:
     return next(row for row in found.summary()["results"] if row["attack"] == attack)
 
 
+def unrefuted_of(trial: Trial) -> int | None:
+    """The query of the first success that no rule refutes."""
+    pick = trial.pick
+    return None if pick is None or pick.validity.valid is False else pick.query
+
+
 def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Path) -> None:
     arms = [
         {"label": "published", "sampler": "nearest", "budget": 12, "choices": "as_published"},
@@ -84,30 +92,33 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
     assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
     # What a rule refutes is known to be invalid, what it does not refute is unknown.
     assert published["asr_valid"] is None
-    trials = rows_of(found)
-    unrefuted = [t.first_unrefuted_success for t in trials if t.attack == "published"]
+    trials = Read.open(found.folder).trials
+    unrefuted = [unrefuted_of(t) for t in trials if t.arm.attack.label == "published"]
     may_be_valid = (len(unrefuted) - unrefuted.count(None)) / len(unrefuted)
     assert 0 < may_be_valid < 1
     assert published["asr_valid_bounds"] == [0, may_be_valid]
     assert ours["asr_valid"] is None
     assert ours["asr_valid_bounds"] == [0, ours["asr"]["value"]]
+    rows = rows_of(found)
+    assert {row.valid for row in rows} == {None, False}
+    assert {row.first_valid_success for row in rows} == {None}
     for trial in trials:
-        assert trial.valid is not True
-        assert trial.first_valid_success is None
-        excluded = json.loads(trial.n_excluded or "null")
-        if trial.attack == "ours":
-            assert excluded == {"key_plus_words": 1}
-            assert trial.first_success == trial.first_unrefuted_success
-        if trial.attack == "published":
-            assert excluded == {}
-            assert trial.first_success == 1
-            assert trial.first_success_replacement.endswith(" sodium")
-            if trial.first_unrefuted_success:
-                assert trial.replacement == "Voxetine"
-                assert trial.valid is None
-                assert trial.n_asked == trial.first_unrefuted_success > 1
+        query = unrefuted_of(trial)
+        if trial.arm.attack.label == "ours":
+            assert trial.excluded == {"key_plus_words": 1}
+            assert trial.first is trial.pick
+        if trial.arm.attack.label == "published":
+            assert trial.excluded == {}
+            assert trial.first is not None
+            assert trial.pick is not None
+            assert trial.first.query == 1
+            assert str(trial.first.name).endswith(" sodium")
+            if query is None:
+                assert (trial.pick.validity.valid, trial.queries.asked) == (False, 12)
             else:
-                assert (trial.valid, trial.n_asked, trial.censored) == (False, 12, False)
+                assert trial.pick.name == "voxetine"
+                assert trial.pick.validity.valid is None
+                assert trial.queries.asked == query > 1
 
 
 def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
@@ -128,12 +139,13 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
         scores = exchange["scores"]
         if exchange["purpose"] == "attack":
             wrong[exchange["trial_id"]].append("ABCD"[scores.index(max(scores))])
-    for trial in rows_of(found):
-        letters = wrong[trial.trial_id]
-        successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.key]
-        assert len(letters) == trial.n_asked == len(NAMES)
-        assert trial.first_success == successes[0] == 1
-        assert trial.first_unrefuted_success == successes[1]
+    for trial in Read.open(found.folder).trials:
+        letters = wrong[trial.id]
+        successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.item.gold]
+        assert len(letters) == trial.queries.asked == len(NAMES)
+        assert trial.first is not None
+        assert trial.first.query == successes[0] == 1
+        assert unrefuted_of(trial) == successes[1]
         assert len(successes) == 2
 
 
@@ -148,12 +160,10 @@ ARMS: list[dict[str, Any]] = [
 
 def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     return {
-        (row.attack, row.item_id, row.seed): (
-            row.verdict, row.n_asked, row.first_success, row.first_unrefuted_success,
-            row.replacement, row.edits, row.answer_after, row.score_after, row.n_excluded,
-            row.first_success_replacement, row.valid, row.variant_class,
+        (t.arm.attack.label, t.item.id, t.arm.seed): (
+            t.verdict, t.queries.asked, t.first, t.pick, t.last, t.edits, t.excluded,
         )
-        for row in rows_of(found)
+        for t in Read.open(found.folder).trials
     }  # fmt: skip
 
 

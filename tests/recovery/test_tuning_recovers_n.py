@@ -104,8 +104,7 @@ def test_tuning_finds_the_exponent_at_which_the_victim_is_weak(tmp_path: Path) -
         "n > 0": max((n for n in VALUES if n > 0), key=lambda n: expected[n]),
     }
     assert best == {"n < 0": -20, "n > 0": 40}
-    found = tuned(tmp_path, weak).tuning.tuning()
-    assert found is not None
+    found = tuned(tmp_path, weak).tuning.summary()["tuning"]
     assert {choice["regime"]: choice["n"] for choice in found["choices"]} == best
     for point in found["grids"][0]["points"]:
         estimate = point["estimate"]

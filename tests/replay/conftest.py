@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 
-
 @dataclass(frozen=True)
 class Whole:
     """What a run of the workbench's own experiment gives that nothing stops."""

@@ -83,7 +83,7 @@ def test_a_tuning_killed_in_both_of_its_runs_asks_only_for_what_was_in_flight(
     assert begun == [False, True]  # in the run that chooses n, and in the one that reports
     monkeypatch.setenv("VICTIM_LOG", str(log))
     assert bench.run() == 0
-    assert Run(bench.out).tuning() == Run(whole).tuning()
+    assert Run(bench.out).summary()["tuning"] == Run(whole).summary()["tuning"]
     for folder in ("", "tuning"):
         assert bench.rows(bench.out / folder) == bench.rows(whole / folder)
     summaries = [Run(bench.out / folder).summary() for folder in ("", "tuning")]

@@ -159,7 +159,7 @@ def test_n_that_is_chosen_on_the_reported_items_takes_one_phase(bench, workbench
     assert exported(found.report) == exported(bench.root / "alone")
     one, other = (Run(each) for each in (found.report, bench.root / "alone"))
     assert one.summary()["root"] == other.summary()["root"]
-    assert one.tuning() == other.tuning()
+    assert one.summary()["tuning"] == other.summary()["tuning"]
     assert len(bench.received()) == 2 * n
     assert (found.report / "tune.json").read_text() == (other.folder / "tune.json").read_text()
 

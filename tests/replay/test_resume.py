@@ -8,6 +8,8 @@ from collections import Counter
 
 import pytest
 
+from medstress.analyses.run import Run as Read
+
 
 def test_a_finished_run_asks_nothing_when_run_again(bench, workbench, capsys):
     assert bench.run() == 0
@@ -265,13 +267,14 @@ def test_failed_trials_stay_failed_until_they_are_retried(bench, workbench, some
     failed = [row for row in rows if row.verdict == "failed"]
     assert f"{len(failed)} trials failed (max_failed = 0)" in text
     assert "--retry-failed" in text
-    assert {row.at for row in failed} == {"baseline", "attack"}
+    at = {trial.id: trial.at for trial in Read.open(bench.out).trials}
+    assert {at[row.trial_id] for row in failed} == {"baseline", "attack"}
     assert {row.error for row in failed} == {
         "python victim 'victim.py:answer' raised RuntimeError: no connection"
     }
     for row in rows:
         assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
-        assert row.n_failed == (row.verdict == "failed" and row.at == "attack")
+        assert row.n_failed == (row.verdict == "failed" and at[row.trial_id] == "attack")
     sometimes.unlink()
     assert bench.run() == 1
     assert len(bench.received()) == n_calls  # asked for nothing

@@ -8,8 +8,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from medstress.results.root import all_roots, root_of
 
+from medstress.audit.verify import verify_folder
 from medstress.core.errors import StoreError
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.load import open_run
@@ -18,8 +18,8 @@ from medstress.store.reviews import Review
 from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
+from medstress.store.trials import Folder
 from medstress.store.unverified import unverified
-from rows import rows_of
 
 FILE = "run.sqlite"
 
@@ -32,8 +32,7 @@ def small(bench):
 
 
 def root(folder):
-    with open_run(folder) as run:
-        return root_of(run)
+    return Folder(folder).root
 
 
 def change(folder, *statements):
@@ -101,8 +100,7 @@ def test_an_extended_run_has_the_root_of_one_at_once(small):
     assert root(out) is None, "it goes on"
     assert small.run(out=out) == 0
     assert root(out) == root(small.out) != first
-    with open_run(out) as run:
-        assert all_roots(run) == [first, root(small.out)]
+    assert verify_folder(out).roots == [first, root(small.out)]
 
 
 def test_other_answers_have_another_root(small):
@@ -128,18 +126,17 @@ def test_the_summary_is_kept_with_its_root(small):
 def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
     assert small.run() == 0
     before = root(small.out)
-    trial = next(row.trial_id for row in rows_of(small) if row.verdict == "flipped")
+    trial = next(row.trial_id for row in small.rows() if row.verdict == "flipped")
     with ReviewStore(small.out) as store:
         for word in ("yes", "no"):
             one = Review(
                 trial_id=trial, reviewer="AB", answers={"key_right": word}, time=f"2026 {word}"
             )
             store.add([one])
-    with open_run(small.out) as run:
-        roots = all_roots(run)
-        assert roots[0] == before
-        assert roots[-1] == root_of(run) != before
-        assert len(set(roots)) == 3
+    roots = verify_folder(small.out).roots
+    assert roots[0] == before
+    assert roots[-1] == root(small.out) != before
+    assert len(set(roots)) == 3
     change_reviews = sqlite3.connect(small.out / "reviews.sqlite")
     with closing(change_reviews) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
@@ -149,7 +146,7 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
 
 def test_changed_reviews_leave_a_doubt_and_no_root(small):
     assert small.run() == 0
-    trial = rows_of(small)[0].trial_id
+    trial = small.rows()[0].trial_id
     with ReviewStore(small.out) as store:
         one = Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="2026")
         store.add([one])

@@ -43,7 +43,7 @@ def told(out):
 def test_a_query_is_one_query_and_six_calls_that_are_read_back(wrapped, tmp_path):
     assert wrapped.run() == 0
     summary = wrapped.summary()
-    rows = rows_of(wrapped)
+    rows = wrapped.rows()
     assert sum(r["queries"]["asked"] for r in summary["results"]) == sum(r.n_asked for r in rows)
     assert all(r.n_asked <= 5 for r in rows)
     assert any(r.n_asked for r in rows)

@@ -138,11 +138,11 @@ class Tabs:
 
 # Not for the session: while Playwright runs, no other test of this process may run an event loop.
 @pytest.fixture(scope="module")
-def tabs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tabs]:
+def tabs() -> Iterator[Tabs]:
     if importlib.util.find_spec("playwright") is None:
         without_browser("playwright is not installed (pip install playwright)")
     try:
-        with chromium(tmp_path_factory.mktemp("fonts")) as started:
+        with chromium() as started:
             yield Tabs(started)
     except LookupError as error:
         without_browser(str(error))

@@ -266,7 +266,7 @@ DOUBT = "the run's file may not be what was measured"
 NOT_MEASURED = "nothing was measured of {models}"
 NOTHING: Mapping[str, str] = {
     "no trial": "No trial has ended yet.",
-    "not attackable": "None of the {all} could be attacked.",
+    "not attackable": "0 of {all} could be attacked.",
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",

@@ -62,7 +62,7 @@ class Run:
     """A run folder, finished or not: its numbers, rows, cases, pictures and report.
 
     Every method opens the folder anew, so it shows the current state of a run in progress. In a
-    notebook a run shows its verdict, its first picture and its tables.
+    notebook a run shows its verdict, its first tables and warnings.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -294,8 +294,10 @@ class Cases:
             return fitting[0]
         if fitting:
             some = "; ".join(map(self._said, fitting[:5]))
+            listed = f"; medstress case {self.run.folder.path} lists its cases"
+            more = listed if len(fitting) > 5 else ""
             raise UsageError(
-                f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}"
+                f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"
             )
         known = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
         hint = did_you_mean(text, known) if text else ""

@@ -8,6 +8,7 @@ carries Vega. Colours are variables of the style sheet, for light and dark need 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -35,6 +36,11 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 GLYPHS = "●■▲◆▼✚"
 """The same in a legend: colour is never the only sign."""
 VEGA_LITE = "6.4"
+_JAVASCRIPT = (
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+    *("toLocaleString", "toString", "valueOf"),
+)
+"""Names that every object of JavaScript has: Vega takes them for its own."""
 _SVG = "http://www.w3.org/2000/svg"
 _FONT = "system-ui, sans-serif"
 _INK = {"ink": "#1c2226", "soft": "#535e66", "rule": "#d3d8db"}
@@ -100,8 +106,8 @@ def draw(chart: Chart, colours: Colours) -> Drawn:
     )
 
 
-def write(chart: Chart, form: Format, colours: Colours) -> bytes:
-    """Return a chart as a file: its panels below each other, and a legend."""
+def write(chart: Chart, form: Format, colours: Colours, below: str = "") -> bytes:
+    """Return a chart as a file: its panels below each other, a legend, and a sentence below."""
     import vl_convert
 
     numbers, (by_panel, _) = colours.of(chart), _panels(chart)
@@ -110,7 +116,15 @@ def write(chart: Chart, form: Format, colours: Colours) -> bytes:
         | {"title": one_line(f"{chart.title}{f': {title}' if title else ''}")}
         for title, points in by_panel.items()
     ]
-    spec = {"vconcat": panels, "config": _config(in_page=False), "background": "white"}
+    spec: dict[str, Any] = {
+        "vconcat": panels,
+        "config": _config(in_page=False),
+        "background": "white",
+    }
+    if below:
+        lines = textwrap.wrap(one_line(below), 60)
+        title = {"text": lines, "orient": "bottom", "anchor": "start", "fontWeight": "normal"}
+        spec["title"] = title
     if form == "png":
         return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
     if form == "pdf":
@@ -183,6 +197,8 @@ def _is_numeric(points: Sequence[Point]) -> bool:
 
 def _words(text: str) -> str:
     words = one_line(text).replace("_", " ")
+    if words in _JAVASCRIPT:
+        words += "\N{NO-BREAK SPACE}"
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
 
 

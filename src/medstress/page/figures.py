@@ -220,11 +220,13 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
 def _drawn(chart: Chart, form: str, run: Run) -> bytes:
     from medstress.page.charts import Colours, write
 
+    below = f"Unverified: {run.folder.doubt}." if run.folder.doubt else ""
     if chart.kind == "words":
-        drawn = _converted(weighed(chart), form)
+        title = " ".join(filter(None, (chart.title, below)))
+        drawn = _converted(weighed(replace(chart, title=title)), form)
     else:
         models = dict.fromkeys(cell.place.victim for cell in run.cells)
-        drawn = write(chart, form, Colours(models))  # type: ignore[arg-type]
+        drawn = write(chart, form, Colours(models), below)  # type: ignore[arg-type]
     return drawn
 
 

@@ -85,8 +85,8 @@ class First:
     verdict: Verdict
     others: Sequence[Sequence[str]]
     """The lines on other models."""
-    progress: str
-    """How far an unfinished run is."""
+    alerts: Sequence[str]
+    """How far an unfinished run is, and why it is in doubt."""
     picture: Drawn | None
     shown_whole: str
     """The name of its chart, if it has all of it."""
@@ -183,7 +183,8 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     verdict = run.of(VERDICT)
     assert verdict is not None
     done, planned = len(run.trials), int(run.manifest["n_planned"])
-    progress = "" if run.is_complete else f"Not complete: {done:,} of {planned:,} trials ended."
+    alerts = [] if run.is_complete else [f"Not complete: {done:,} of {planned:,} trials ended."]
+    alerts += [f"Unverified: {run.folder.doubt}."] if run.folder.doubt else []
     results = run.of(RESULTS)
     chart = next((chart for chart in results.charts() if chart.points), None) if results else None
     part = None
@@ -194,7 +195,7 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
         name=name,
         verdict=verdict,
         others=[one.lines for one in verdict.models if one.arm is None or one.arm != verdict.arm],
-        progress=progress,
+        alerts=alerts,
         picture=draw(part, colours) if part else None,
         shown_whole=chart.name if chart and is_whole else "",
         arm={"run": name, **(verdict.arm or {})},

@@ -192,7 +192,7 @@ def about(run: Run) -> Iterator[str]:
     version = manifest["versions"].get("medstress")
     ended = f", ended {manifest['finished']}" if manifest["finished"] else ", not complete"
     yield f"Begun {manifest['started']}{ended}" + (f", medstress {version}." if version else ".")
-    if fixed := (manifest.get("criteria") or {}).get("hash"):
+    if fixed := (manifest.get("require") or {}).get("hash"):
         yield f"Criteria were fixed before the first query: {fixed}."
     yield LIMITS
     if run.folder.root is not None:

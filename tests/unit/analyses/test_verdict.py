@@ -373,7 +373,7 @@ CASES = (
             [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
         ),
         lines=(
-            r"None of the 12 questions could be attacked\.",
+            r"0 of 12 questions could be attacked\.",
             r"Nothing was attacked\.",
             r"Do not rely on this: nothing was measured\.",
         ),
