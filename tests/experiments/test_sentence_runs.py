@@ -308,7 +308,9 @@ def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
     told = ["".join(text for _, text in line) for line in case_lines(case)]
     assert not any("P(key)" in line or line.startswith("answer") for line in told)
     assert any(line.startswith("similarity") for line in told)
-    assert any(line.startswith("text_b: ") for line in told)
+    # The sentence that no edit changes is shown too.
+    assert case.line.item == "p1"
+    assert any(line.endswith("\nAspirin relieves pain") for line in told)
 
 
 def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:

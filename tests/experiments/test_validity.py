@@ -206,9 +206,11 @@ def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure
     assert medstress_cli(["case", str(found.folder), row.trial_id]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     name = trial.first.edits[0].replacement
-    assert f"of the first success, {name}: key plus words (rules): the key is not right" in shown
-    assert "Tried before, without success or refuted" in shown
-    tried = shown.split("without success or refuted")[1]
+    assert (
+        f"of the first success, {name}: key plus words (rules): the right answer is not right"
+        in shown
+    )
+    tried = shown.split("Tried before")[1]
     first = tried.split(" 2. ")[0]
     assert name in first
     assert "a success that was refuted" in first
@@ -230,8 +232,8 @@ def test_every_success_carries_its_evidence_with_its_source(
     capsys.readouterr()
     assert medstress_cli(["case", str(found.folder), rows[refuted[0]].trial_id]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "people (review): the key is still right" in shown
-    assert "key plus words (rules): the key is not right alone" in shown
+    assert "people (review): the right answer is still right" in shown
+    assert "key plus words (rules): the right answer is not right alone" in shown
 
 
 KNOWN = {
@@ -288,7 +290,7 @@ def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(
         capsys.readouterr()
         assert medstress_cli(["case", str(found.folder), exported[name]["trial_id"]]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        says = "settles nothing" if valid is None else "the key is not right alone"
+        says = "settles nothing" if valid is None else "the right answer is not right alone"
         assert f"{kind.replace('_', ' ')} ({piece['source']}): {says}" in shown
     # Rules alone decide: what a table of the second edition knows besides refutes nothing.
     assert {each["valid"] for each in exported.values()} == {None}

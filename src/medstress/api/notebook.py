@@ -11,7 +11,7 @@ from markupsafe import Markup
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Table
 from medstress.analyses.summary import results_of, warnings_of
-from medstress.analyses.verdict import VERDICT
+from medstress.api.told import told
 from medstress.report.formats import clean
 from medstress.report.html import html_table
 
@@ -55,21 +55,22 @@ def shown_table(table: Table) -> Markup:
 
 
 def run_html(run: Run) -> str:
-    """Return the verdict of a run with its first tables and its warnings."""
+    """Return what a run says of itself, with its first tables and its warnings."""
     return block(*_parts(run))
 
 
 def _parts(run: Run) -> Iterator[Markup]:
-    verdict = run.of(VERDICT)
+    lines = list(told(run))
     yield Markup("<p><b>{}</b> · <code>{}</code></p>").format(
         clean(run.name), clean(str(run.folder.path))
     )
-    yield from map(paragraph, verdict.lines if verdict else ())
+    yield from map(paragraph, lines)
     for _, result in results_of(run):
         tables = [table for table in result.tables() if table.rows]
         yield from map(shown_table, tables[: int(result.is_brief)])
-    sentences = list(dict.fromkeys(remark.sentence for remark in warnings_of(run)))
-    yield from map(paragraph, sentences[:_MOST_WARNINGS])
+    sentences = dict.fromkeys(remark.sentence for remark in warnings_of(run))
+    more = [sentence for sentence in sentences if sentence not in lines]
+    yield from map(paragraph, more[:_MOST_WARNINGS])
     yield paragraph(
         "More: run.results(), run.trials(), run.table(NAME), run.case(ID), run.report(FILE)"
     )

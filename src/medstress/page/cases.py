@@ -587,7 +587,8 @@ def _evidence(trial: Trial) -> Iterator[str]:
     for success in dict.fromkeys((trial.pick, trial.first)):
         if success is None:
             continue
-        of = "" if success is trial.pick else f"of the first success, {success.name or 'an edit'}: "
+        name = success.edits[0].replacement if success.edits else "an edit"
+        of = "" if success is trial.pick else f"of the first success, {name}: "
         yield from (of + evidence_words(piece) for piece in success.validity.evidence)
 
 
