@@ -562,7 +562,7 @@ def score_tests(scores: Scores) -> Iterator[ScoreTest]:
             is_main = name == scores.scoring.main and not type_
             method = (
                 f"{what} before minus after; the two swapped at random within {scores.clusters}, "
-                "two-sided; adjusted by Benjamini-Hochberg within the family"
+                "two-sided"
             )
             family = FAMILY if is_main else f"{FAMILY} {what}"
             yield ScoreTest(family, what, of[name].drop, of[name].p, method)

@@ -390,7 +390,7 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
         (lambda: ms.run(_sampled(), watcher=3), "watcher"),
         (lambda: ms.run(_sampled(), out=5), "out"),
         (lambda: _sampled().to_toml(5), "to"),
-        (lambda: ms.Run("x").cases(attack=5), "attack"),
+        (lambda: ms.Run("x").case(5), "case_id"),
         (lambda: ms.Run("x").table(5), "name"),
         (lambda: ms.Run("x").figures(5), "out"),
         (lambda: ms.Run("x").report(to=5), "to"),

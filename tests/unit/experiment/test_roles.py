@@ -70,11 +70,17 @@ def test_a_victim_that_cannot_be_asked_in_turns_is_refused(tables, tmp_path, key
 
 def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(tables, tmp_path):
     done = run(tables, tmp_path / "run")
-    (row,) = done.summary()["results"]
+    summary = done.summary()
+    (row,), (attempts,) = summary["results"], summary["attempts"]
     assert row["n_trials"] == 8
     assert row["n_flipped"] == 0
-    assert row["attempts"]["unreadable"] == row["attempts"]["made"] == 2 * row["n_eligible"]
-    assert "Accuracy by attempt" in done.report()
+    assert (attempts["n_made"], attempts["n_asked"]) == (2 * row["n_eligible"], 0)
+    why = attempts["lost_by_reason"]
+    assert (
+        sum(n for reason, n in why.items() if reason.startswith("unreadable: "))
+        == (attempts["n_made"])
+    )
+    assert "attempts that asked nothing" in done.report()
 
 
 def test_another_attacker_is_another_experiment(tables, tmp_path, said):
