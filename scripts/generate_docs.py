@@ -106,8 +106,9 @@ These entries are there where the run has something of the kind:
 ROWS = """### A row of `results`
 
 `dataset, group, victim, attack, attack_spec, seeds` name the row. What has no meaning in a row is
-left out, such as rates of pairs, which are never right or wrong. `control`, `asr_net` and bounds of
-losses are by name of the control; a is the share that the attack flips, c that of the control.
+left out, such as rates of pairs, which are never right or wrong. `control`, `asr_net` and the
+bounds of losses are by name of the control; a is the share that the attack flips, c that of the
+control.
 """
 MEANINGS = {
     "n_items": "items",
