@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from medstress.core.validity import PANEL, REVIEW, RULE, VOUCHERS
@@ -65,30 +63,3 @@ def after_success(
 ) -> tuple[Evidence, ...]:
     """Return pieces with what the reason of a validity adds: nothing to those that explain it."""
     return tuple(pieces) if pieces and valid is False else (*pieces, *of_reason(reason, valid))
-
-
-def as_text(pieces: Iterable[Evidence]) -> str:
-    """Return evidence as a row holds it, as JSON; `read` inverts it."""
-    return json.dumps([each.as_json() for each in pieces], ensure_ascii=False)
-
-
-def read(text: str | None) -> tuple[Evidence, ...]:
-    """Return the evidence of a row.
-
-    >>> read(as_text(of_reason("synonym", False)))
-    (Evidence(kind='synonym', source='rules', valid=False),)
-    """
-    return tuple(Evidence(**each) for each in json.loads(text)) if text else ()
-
-
-@lru_cache(maxsize=4096)
-def word_of(text: str | None, kind: str) -> tuple[bool, bool | None]:
-    """Return whether a row's evidence has a piece of a kind, and what it says of the key.
-
-    >>> word_of('[{"kind": "judges", "source": "panel", "valid": true}]', "judges")
-    (True, True)
-    >>> word_of(None, "judges")
-    (False, None)
-    """
-    said = [each.valid for each in read(text) if each.kind == kind]
-    return bool(said), said[-1] if said else None
