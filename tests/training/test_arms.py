@@ -291,7 +291,7 @@ def test_a_dry_run_says_where_names_come_from_and_how_many_meet(
 ) -> None:
     told = list(training_costs(plan_training(synonyms)))
     assert "original twice: 3 models, 96 items an epoch" in " ".join(told)
-    assert any("synonym: 1.00 of the mentions that synonym replaces" in line for line in told)
+    assert any("Synonym: 1.00 of the mentions that synonym replaces" in line for line in told)
     assert any("held-out names: .00 of the mentions" in line for line in told)
     lines = list(dry_run_remarks(plan_training(synonyms).prepared))
     assert any("(listed names (listed.csv), else the nearest by ngram): of 25" in x for x in lines)
