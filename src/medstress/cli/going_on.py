@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from medstress.analyses.performance import Performance
 from medstress.cli.next_commands import with_flag
+
+if TYPE_CHECKING:
+    from medstress.analyses.performance import Performance
 
 _ROOM = 2
 """A limit that stopped a run is proposed so many times as high."""

@@ -1,1 +1,1 @@
-"""Renderers: tables as text for the terminal, HTML, LaTeX, CSV and Markdown; no measure is known."""
+"""Renderers: tables as terminal text, HTML, LaTeX, CSV and Markdown; no measure is known."""
