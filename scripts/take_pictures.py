@@ -1,4 +1,4 @@
-"""Take the pictures of docs/images: report, case, regimes, review room.
+"""Take the pictures of docs/images: report, case, review room.
 
     medstress demo --out runs/demo
     python scripts/take_pictures.py runs/demo
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "scripts" / "pictures"
 IMAGES = ROOT / "docs" / "images"
-NAMES = ("report", "case", "regimes", "review")
+NAMES = ("report", "case", "review")
 HEIGHT = 900
 N_COLOURS = 128
 SAMPLE = ("--sample", "12", "--controls", "2")
@@ -129,13 +129,6 @@ def take_case(browser: Browser, folder: Folder, to: Path) -> None:
         keep(framed(page, page.locator(".case-panes")), to / "case.png")
 
 
-def take_regimes(browser: Browser, folder: Folder, to: Path) -> None:
-    """Success over n, near and far, of the planted victims."""
-    with opened(browser, folder.page("runs/example")) as page:
-        plots = page.locator("section:has(> #near-far) figure")
-        keep(framed(page, plots.first), to / "regimes.png")
-
-
 def take_review(browser: Browser, folder: Folder, to: Path) -> None:
     """A case of the review room, half judged."""
     room = (folder.path / "room.html").as_uri()
@@ -160,11 +153,10 @@ def main(arguments: argparse.Namespace) -> None:
         sys.exit(f"{arguments.demo}: no run folder; make it with: medstress demo --out runs/demo")
     with tempfile.TemporaryDirectory() as temporary, chromium() as browser:
         folder = Folder(Path(temporary), arguments.demo)
-        if {"regimes", "review"} & set(arguments.only):
+        if "review" in arguments.only:
             folder.medstress("run", "example.toml", "--out", "runs/example")
         for name, take in (
-            ("report", take_report), ("case", take_case), ("regimes", take_regimes),
-            ("review", take_review),
+            ("report", take_report), ("case", take_case), ("review", take_review),
         ):  # fmt: skip
             if name in arguments.only:
                 take(browser, folder, arguments.to)
