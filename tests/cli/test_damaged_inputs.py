@@ -275,11 +275,10 @@ def seconds_of(work) -> float:
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
-    from medstress.report.cases.differences import _compare
-
     from medstress.core.sentence_splitting import sentence_spans
     from medstress.core.text import cut_word, edit_distance
     from medstress.entities.synonym_files import _plain
+    from medstress.page.changes import _compare
 
     assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
     word = "a" * 40_000
@@ -340,7 +339,6 @@ def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
     assert medstress("summary", bench.out).code == 0
     monkeypatch.setattr(prompts, "_SHOWN_AT_LEAST", 100)
     monkeypatch.setattr(prompts, "_SHOWN_A_BYTE", 0)
-    refused(medstress("summary", bench.out), "run.sqlite", "more prompts")
     to = bench.root / "t.csv"
     told = medstress("export", bench.out, "--table", "trials", "--to", to)
     refused(told, "run.sqlite", "more prompts")

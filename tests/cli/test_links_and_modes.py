@@ -168,15 +168,17 @@ def test_a_report_that_is_a_link_in_a_foreign_folder_is_refused(run_of, medstres
     assert outside.read_bytes() == b"mine\n" * 100
 
 
-def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path, outside):
+def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path):
     sheet = tmp_path / "sheet.csv"
     assert medstress("review", run_of, "--export", sheet).code == 0
-    (run_of / "reviews.sqlite").unlink()
-    (run_of / "reviews.sqlite").symlink_to(outside)
+    elsewhere = tmp_path / "elsewhere.sqlite"
+    (run_of / "reviews.sqlite").rename(elsewhere)
+    (run_of / "reviews.sqlite").symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
     told = medstress("review", run_of, "--import", sheet)
     assert told.code == 2
     assert "reviews.sqlite: it is a link" in told.err
-    assert outside.read_bytes() == b"mine\n" * 100
+    assert elsewhere.read_bytes() == before
 
 
 # -- modes -----------------------------------------------------------------------------------------

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fault_server import FaultServer
+from medstress.api.run import Run
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
@@ -40,8 +43,9 @@ def test_the_key_is_in_nothing_that_a_run_writes(medstress, bench, monkeypatch):
     written = [path for path in bench.out.rglob("*") if path.is_file()]
     assert written
     assert not [path for path in written if KEY.encode() in path.read_bytes()]
-    told = medstress("report", bench.out)
-    assert server.url in (bench.out / "report.html").read_text("utf-8")
+    assert server.url in json.dumps(Run(bench.out).manifest())
+    assert medstress("report", bench.out).code == 0
+    assert KEY not in (bench.out / "report.html").read_text("utf-8")
 
 
 def test_a_dry_run_asks_the_server_for_nothing(medstress, bench):

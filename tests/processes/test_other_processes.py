@@ -17,7 +17,7 @@ def test_every_process_says_the_same_of_a_run() -> None:
     code = (
         "import json; from medstress.analyses.summary import summary; "
         "from medstress.report.summary_page import markdown_page; "
-        "from medstress.testing.planted import attacked_run, fooled, mute; "
+        "from medstress.testing.planted_trials import attacked_run, fooled, mute; "
         "run = attacked_run({'fooled': fooled, 'mute': mute}, 40, arms=3); "
         "print(json.dumps(summary(run)), markdown_page(run))"
     )

@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.review.room import make_room
-from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 BATCH = 3
@@ -113,8 +113,8 @@ def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench):
 def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(bench):
     bench.tables["experiment"]["seeds"] = [0]
     assert bench.run() == 0
-    with open_run(bench.out) as run, ReviewStore(bench.out) as store:
-        room = make_room(run, store, controls=0)
+    with ReviewStore(bench.out) as store:
+        room = make_room(Read.open(bench.out), store, controls=0)
     verdict = {"answers": {"key_right": "yes"}, "note": "", "time": "2026-01-31T09:30:00+00:00"}
     verdicts = [{"case": case, **verdict} for case in room.cases]
     sent = bench.root / "anna.json"

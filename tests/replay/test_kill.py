@@ -125,10 +125,10 @@ def test_every_trial_is_that_of_the_unbroken_run(bench, broken, unbroken):
 
 def test_every_exported_exchange_is_that_of_the_unbroken_run(bench, broken, unbroken):
     from medstress.analyses.exported import exchange_rows
-    from medstress.api.run import Run
+    from medstress.store.trials import Folder
 
     def exchanges(out):
-        rows = Run(out)._read(lambda reader: list(exchange_rows(reader)))
+        rows = Folder(out).read(lambda reader: list(exchange_rows(reader)))
         return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
     expected = exchanges(unbroken[0])

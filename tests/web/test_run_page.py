@@ -12,7 +12,7 @@ from medstress.analyses.shown import Chart, Column, Entry, Point, Remark, Shown,
 from medstress.page.cases import Cases
 from medstress.page.page import page
 from medstress.stats.estimate import Estimate
-from medstress.testing.planted import planted_run, trial
+from medstress.testing.planted_trials import planted_run, trial
 
 pytestmark = pytest.mark.web
 

@@ -14,7 +14,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.evidence import of_reason
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial, Validity
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 GATES = ("facts", "evidence")
 FUZZ = AttackRecord(

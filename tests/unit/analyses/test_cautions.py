@@ -13,7 +13,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer
-from medstress.testing.planted import (
+from medstress.testing.planted_trials import (
     always_a,
     arm,
     attacked,

@@ -15,7 +15,7 @@ from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.multiplicity import benjamini_hochberg
-from medstress.testing.planted import Outcome, edit, outcomes, planted_run
+from medstress.testing.planted_trials import Outcome, edit, outcomes, planted_run
 
 BUDGET = 20
 N = (-40.0, -20.0, -5.0, 5.0, 20.0, 40.0)

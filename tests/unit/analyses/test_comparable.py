@@ -16,7 +16,7 @@ from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.testing.planted import NEAR, arm, edit, planted_run, trial
+from medstress.testing.planted_trials import NEAR, arm, edit, planted_run, trial
 
 MANIFEST: dict[str, Any] = {
     "fingerprint": "f",

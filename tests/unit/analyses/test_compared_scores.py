@@ -14,7 +14,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
 from medstress.core.trials import Answer, Trial
-from medstress.testing.planted import NEAR, arm, planted_run, trial
+from medstress.testing.planted_trials import NEAR, arm, planted_run, trial
 
 COPY = replace(NEAR, label="swap", name="swap_noise", budget=1, draws_names=False, whole_copy=True)
 MEASURED = replace(COPY, judged=False)

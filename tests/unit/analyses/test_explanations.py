@@ -13,7 +13,7 @@ from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shar
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 FAR = AttackRecord(label="far names", name="entity_substitution", params={"n": 20})
 NONE = AttackRecord(label="random names", name="entity_substitution", params={"n": None})

@@ -12,7 +12,7 @@ from medstress.analyses.faithfulness import FAITHFULNESS, LEXICAL, Mentioned, me
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(label="MedFuzz", name="medfuzz", budget=2, attempts=2, params={})
 

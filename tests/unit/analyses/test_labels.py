@@ -13,7 +13,7 @@ from medstress.core.arms import Arm
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
 from medstress.kinds.nli.item import LabelledPair
-from medstress.testing.planted import SWAP, arm, planted_run
+from medstress.testing.planted_trials import SWAP, arm, planted_run
 
 NAMES = ("no", "maybe", "yes")
 

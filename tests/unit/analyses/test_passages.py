@@ -16,7 +16,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.passages import DECIDES
 from medstress.core.trials import Answer, Success, Trial, Validity
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.testing.planted import arm, control, planted_run, question, trial
+from medstress.testing.planted_trials import arm, control, planted_run, question, trial
 
 SAME = {"model_hash": "m", "task": {"answer_by": "letter"}}
 NAMES = {"drugs": {"n_names": 9}, "diseases": {"n_names": 9}, "all": {}}

@@ -19,7 +19,7 @@ from medstress.analyses.reuse import (
 )
 from medstress.core.trials import Trial
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 
 def reuse(

@@ -8,7 +8,7 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Results
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.testing.planted import arm, control, planted_run, trial
+from medstress.testing.planted_trials import arm, control, planted_run, trial
 
 
 def results(run: Run) -> Results:

@@ -24,7 +24,7 @@ from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 
 def attack(label: str, budget: int = 8, goal: str = "untargeted", **params: Any) -> AttackRecord:

@@ -15,7 +15,7 @@ from medstress.analyses.scores import Scores, charts, remarks, score_tests, tabl
 from medstress.analyses.scorings import scores
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
-from medstress.testing.planted import SWAP, arm, paired, planted_run, tagged, trial
+from medstress.testing.planted_trials import SWAP, arm, paired, planted_run, tagged, trial
 
 NOISE = arm(SWAP)
 SEARCH = arm(replace(SWAP, label="search", whole_copy=False))

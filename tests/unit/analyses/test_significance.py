@@ -14,7 +14,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.stats.permutation import ControlPlan, is_as_hard, p_values
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(
     label="MedFuzz", name="medfuzz", budget=5, attempts=5, params={"name": "medfuzz"}

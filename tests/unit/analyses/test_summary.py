@@ -22,7 +22,7 @@ from medstress.analyses.summary import (
 )
 from medstress.core.outcomes import Verdict
 from medstress.store.spending import Spending
-from medstress.testing.planted import (
+from medstress.testing.planted_trials import (
     arm,
     attacked_run,
     fooled,

@@ -13,7 +13,7 @@ from medstress.core.arms import Arm
 from medstress.core.trials import Trial
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import exact_p
-from medstress.testing.planted import NEAR, SWAP, arm, control, planted_run, tagged, trial
+from medstress.testing.planted_trials import NEAR, SWAP, arm, control, planted_run, tagged, trial
 
 
 def of(run: Run) -> Sequence[PairedTest]:

@@ -13,7 +13,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import SentencePair
 from medstress.core.trials import Answer, Trial
-from medstress.testing.planted import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, planted_run, trial
 
 NEAR = AttackRecord(label="near", name="entity_substitution", budget=1)
 SWAP = AttackRecord(label="swap", name="swap_noise", budget=1, whole_copy=True, judged=False)

@@ -21,7 +21,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
 from medstress.stats.estimate import Estimate, unknown
-from medstress.testing.planted import (
+from medstress.testing.planted_trials import (
     NEAR,
     always_a,
     arm,

@@ -13,7 +13,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW
 from medstress.explain.plan import Selection, choose
-from medstress.testing.planted import arm, control, trial
+from medstress.testing.planted_trials import arm, control, trial
 
 
 def won(number: int, at: Arm, *, refused: bool = False) -> Trial:

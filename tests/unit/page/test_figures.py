@@ -21,7 +21,7 @@ from medstress.page.papers import LAYOUTS
 from medstress.page.papers.layout import PaperRun
 from medstress.page.papers.published import rows_of
 from medstress.report.text import csv_table
-from medstress.testing.planted import SWAP, arm, edit, outcomes, paired, planted_run, tagged
+from medstress.testing.planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 

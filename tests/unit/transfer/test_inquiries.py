@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from medstress.store.trials import Substitutions
-from medstress.testing.planted import NEAR, arm, control, trial
+from medstress.testing.planted_trials import NEAR, arm, control, trial
 from medstress.transfer.inquiries import last_spans
 
 

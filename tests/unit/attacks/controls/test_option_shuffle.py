@@ -195,7 +195,7 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
         },
         out="run",
     )
-    pooled = {row["victim"]: row for row in run.summary()["pooled"]}
+    pooled = {row["victim"]: row for row in run.summary()["results"]}
     assert (pooled["always_b"]["n_eligible"], pooled["always_b"]["asr"]["value"]) == (3, 1.0)
     assert (pooled["knows"]["n_eligible"], pooled["knows"]["asr"]["value"]) == (12, 0.0)
     for trial in rows_of(run):
@@ -206,4 +206,3 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
         lines = trial.prompt_after.splitlines()
         shown = dict(line.split(": ", 1) for line in lines if ": " in line)
         assert "right" not in shown["B"]
-        assert trial.chose_edited is None
