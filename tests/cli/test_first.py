@@ -50,6 +50,16 @@ def test_a_run_without_a_file_runs_resumes_and_keeps_the_file_it_stands_for(meds
     assert run.summary()["results"][0]["queries"] == calls
 
 
+def test_no_attack_asks_the_clean_questions_alone(medstress, here):
+    given = ("--data", "q.jsonl", "--model", "own.py:answer", "--attack", "none")
+    done = medstress("run", *given, "--out", "clean")
+    assert done.code == 0, done.err
+    (row,) = Run(here / "clean").summary()["results"]
+    # Every prompt has one length, so that the answer is always the same: one question of four.
+    assert (row["accuracy"]["hits"], row["accuracy"]["n"]) == (1, 4)
+    assert (row["queries"]["baseline"], row["queries"]["asked"]) == (4, 0)
+
+
 def test_limit_set_and_out_apply(medstress, here):
     done = medstress("run", *GIVEN, *FAST, "--limit", 2, "--set", "attack.budget=1", "--out", "x")
     assert done.code == 0, done.err

@@ -469,7 +469,7 @@ def _if_any(share: Estimate) -> Estimate | None:
 
 
 _ROW, _PART = _labels(lambda row: row), _labels(lambda pair: pair[0])
-_OUTCOMES = (
+_OUTCOMES: Sequence[Field[Any]] = (
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
     column(
         "Right after all attempts",
@@ -484,25 +484,25 @@ _OUTCOMES = (
     column("Asked nothing", "n_lost", "count", tip="attempts lost"),
     column("Judged", "n_judged", "count", tip="attempts that judges voted on"),
 )
-_LOST = (
+_LOST: Sequence[Field[Any]] = (
     column("Lost by", lambda pair: pair[1][0]),
     column("Attempts", lambda pair: pair[1][1], "count"),
     column("Of all", lambda pair: pair[1][1] / pair[0].n_made, "percent"),
 )
-_GATES = (
+_GATES: Sequence[Field[Any]] = (
     column("Gate", lambda pair: pair[1].gate),
     column("Objected", lambda pair: pair[1].n_objected, "count"),
     column("Alone", lambda pair: pair[1].n_alone, "count"),
     column("Lost without it, at most", lambda pair: pair[1].asr_without, "share", wide=True),
 )
-_JUDGES = (
+_JUDGES: Sequence[Field[Any]] = (
     column("Judge", lambda pair: pair[1].judge),
     column("Questions", lambda pair: pair[1].n_items, "count"),
     column("Missed", lambda pair: _counted(pair[1].missed), "count"),
     column("Unreadable", lambda pair: _counted(pair[1].unreadable), "count"),
     column("Lost where no judge knows", lambda pair: pair[0].asr_unjudged, "share", wide=True),
 )
-_PANELS = (
+_PANELS: Sequence[Field[Any]] = (
     column("Still right", lambda pair: pair[1].n_right, "count", tip="successes, say the judges"),
     column("Not right", lambda pair: pair[1].n_wrong, "count"),
     column("Agrees where people say right", lambda pair: _if_any(pair[1].agrees_right), "share"),

@@ -44,7 +44,7 @@ from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import NEVER, Cell, Reading, Run, contrast, pair
 from medstress.analyses.scaling import Sized, peak, trend
-from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
+from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.analyses.success import knowledge
 from medstress.analyses.tuning import ASR, read
 from medstress.core.hashing import canonical_json
@@ -1369,29 +1369,20 @@ def _text(heading: str, key: str, *, wide: bool = False) -> Field[Claim]:
     def value(row: Claim) -> str:
         return str(getattr(row, key))
 
-    return Field(column=Column(heading=heading, key=key, wide=wide), read=value)
+    return column(heading, value, key=key, wide=wide)
 
 
 _FIELDS: Sequence[Field[Claim]] = (
-    Field(column=Column(heading="No.", key="claim"), read=lambda row: str(row.number)),
+    column("No.", lambda row: str(row.number), key="claim"),
     _text("Claim", "statement"),
     _text("Model", "victim"),
     _text("Data", "dataset", wide=True),
     _text("Group", "group", wide=True),
     _text("Attacks", "arms", wide=True),
     _text("Effect is", "quantity", wide=True),
-    Field(column=Column(heading="Budget", form="count"), read=lambda row: row.budget),
-    Field(column=Column(heading="Effect", form="score"), read=_effect),
-    Field(
-        column=Column(heading="p (adjusted)", form="p", key="p_adjusted"),
-        read=lambda row: row.p_adjusted,
-    ),
-    Field(
-        column=Column(heading="Finding"),
-        read=lambda row: row.finding.value,
-    ),
-    Field(
-        column=Column(heading="Why not", key="reason", wide=True),
-        read=lambda row: row.reason or None,
-    ),
+    column("Budget", lambda row: row.budget, "count"),
+    column("Effect", _effect, "score"),
+    column("p (adjusted)", lambda row: row.p_adjusted, "p", key="p_adjusted"),
+    column("Finding", lambda row: row.finding.value),
+    column("Why not", lambda row: row.reason or None, key="reason", wide=True),
 )

@@ -35,7 +35,7 @@ from medstress.analyses.contrasts import (
 )
 from medstress.analyses.names import ITEMS, PAIRS, Noun
 from medstress.analyses.run import Cell, Run, pair
-from medstress.analyses.shown import Column, Entry, Field, Remark, Shown, Table, table
+from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
@@ -581,8 +581,8 @@ def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
     varying = _varying(rows)
 
     def label(name: str) -> Field[Contrast]:
-        column = Column(heading=LABELS[name].capitalize(), wide=name not in varying)
-        return Field(column=column, read=lambda row: row.labels(name))
+        heading = LABELS[name].capitalize()
+        return column(heading, lambda row: row.labels(name), wide=name not in varying)
 
     def deciding(row: Contrast) -> Entry:
         if row.names_like_these is None:
@@ -590,22 +590,22 @@ def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
         return Entry(value=row.names_like_these, mark="*")
 
     return [
-        Field(column=Column(heading="Measure"), read=lambda row: row.measure),
+        column("Measure", lambda row: row.measure),
         *map(label, reversed(LABELS)),
-        Field(column=Column(heading=a, form="score"), read=lambda row: row.value_a.value),
-        Field(column=Column(heading=b, form="score"), read=lambda row: row.value_b.value),
-        Field(column=Column(heading=f"{b} − {a}", form="score"), read=deciding),
-        Field(
-            column=Column(heading=f"{b} − {a}, these names", form="score", wide=True),
-            read=lambda row: None if row.names_like_these is None else row.difference,
+        column(a, lambda row: row.value_a.value, "score"),
+        column(b, lambda row: row.value_b.value, "score"),
+        column(f"{b} − {a}", deciding, "score"),
+        column(
+            f"{b} − {a}, these names",
+            lambda row: None if row.names_like_these is None else row.difference,
+            "score",
+            wide=True,
         ),
-        Field(
-            column=Column(heading=f"Only {a} / only {b}", wide=True),
-            read=lambda row: None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}",
+        column(
+            f"Only {a} / only {b}",
+            lambda row: None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}",
+            wide=True,
         ),
-        Field(
-            column=Column(heading="p", form="p", tip="adjusted by Holm"),
-            read=lambda row: row.p_adjusted,
-        ),
-        Field(column=Column(heading=f"{b} is"), read=lambda row: row.verdict),
+        column("p", lambda row: row.p_adjusted, "p", tip="adjusted by Holm"),
+        column(f"{b} is", lambda row: row.verdict),
     ]

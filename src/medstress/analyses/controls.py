@@ -38,8 +38,6 @@ class Loss:
     """a - c on the same trials."""
     loss_bounds: Mapping[str, Ends]
     """From the low end of a - c, at least 0, to the high end of a; open answers at their worst."""
-    loss_bounds_at_1: Mapping[str, Ends]
-    """The same within one query: a - c shrinks as the budget grows."""
     tests: Mapping[str, Difference] = field(metadata=HIDDEN)
 
     def takes_as_much(self, control: str) -> bool:
@@ -134,19 +132,17 @@ def _repeats(run: Run, trial: Trial) -> list[int]:
 
 
 def loss(run: Run, cell: Cell) -> Loss | None:
-    """Compare an attack with its controls, at its budget and at one query; None without any."""
+    """Compare an attack with its controls at its budget; None without any."""
     controls = run.controls(cell)
     if not controls:
         return None
     left = reach(run, cell)
     pairs = {name: pair(cell, control) for name, control in controls.items()}
     full = {n: beside(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
-    one = {n: beside(cell, controls[n], pairs[n], 1, left) for n in controls}
     return Loss(
         control={name: part.control for name, part in full.items()},
         asr_net={name: part.net.estimate for name, part in full.items()},
         loss_bounds={name: part.bounds for name, part in full.items()},
-        loss_bounds_at_1={name: part.bounds for name, part in one.items()},
         tests={name: part.net for name, part in full.items()},
     )
 

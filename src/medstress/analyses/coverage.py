@@ -21,13 +21,13 @@ from medstress.analyses.as_json import FLAT
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Label,
     Placed,
     Point,
     Shown,
     Table,
+    column,
     label,
     panel,
     place_labels,
@@ -679,59 +679,52 @@ def _labels(of: Callable[[R], Labelled], without: str = "") -> list[Field[R]]:
         name = of(row).attack
         return without if name is None else label(name)
 
-    return [Field(column=Column(heading="Attack"), read=attack), *place_labels(of)]
+    return [column("Attack", attack), *place_labels(of)]
 
 
 NAMED: Sequence[Field[Named]] = (
     *_labels(lambda row: row),
-    Field(column=Column(heading="Successes", form="count"), read=lambda row: row.n_successes),
-    Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_names),
-    Field(
-        column=Column(heading="Diversity", form="score", tip="Gini-Simpson index, unbiased"),
-        read=lambda row: row.indices.diversity_unbiased,
+    column("Successes", lambda row: row.n_successes, "count"),
+    column("Different names", lambda row: row.n_names, "count"),
+    column(
+        "Diversity",
+        lambda row: row.indices.diversity_unbiased,
+        "score",
+        tip="Gini-Simpson index, unbiased",
     ),
-    Field(
-        column=Column(heading="plain", form="score", tip="as in the paper", wide=True),
-        read=lambda row: row.indices.diversity,
-    ),
-    Field(
-        column=Column(heading="Prompt similarity", form="score", tip="mean cosine", wide=True),
-        read=lambda row: row.indices.prompt_similarity if row.indices.prompt_similarity.n else None,
+    column("plain", lambda row: row.indices.diversity, "score", tip="as in the paper", wide=True),
+    column(
+        "Prompt similarity",
+        lambda row: row.indices.prompt_similarity if row.indices.prompt_similarity.n else None,
+        "score",
+        tip="mean cosine",
+        wide=True,
     ),
 )
 COVERAGE: Sequence[Field[Coverage]] = (
     *_labels(lambda row: row, without="all of them"),
-    Field(column=Column(heading="Items", form="count", wide=True), read=lambda row: row.n_items),
-    Field(column=Column(heading="Spans asked", form="count"), read=lambda row: row.n_spans_asked),
-    Field(column=Column(heading="of", form="count", key="n_spans"), read=lambda row: row.n_spans),
-    Field(
-        column=Column(heading="Tried", form="score", tip="of all allowed names, in all spans"),
-        read=lambda row: row.share,
-    ),
-    Field(
-        column=Column(heading="in asked spans", form="score"),
-        read=lambda row: row.share_of_asked,
-    ),
-    Field(column=Column(heading="Different names", form="count"), read=lambda row: row.n_distinct),
-    Field(column=Column(heading="of", form="count", key="n_names"), read=lambda row: row.n_names),
+    column("Items", lambda row: row.n_items, "count", wide=True),
+    column("Spans asked", lambda row: row.n_spans_asked, "count"),
+    column("of", lambda row: row.n_spans, "count", key="n_spans"),
+    column("Tried", lambda row: row.share, "score", tip="of all allowed names, in all spans"),
+    column("in asked spans", lambda row: row.share_of_asked, "score"),
+    column("Different names", lambda row: row.n_distinct, "count"),
+    column("of", lambda row: row.n_names, "count", key="n_names"),
 )
 _SUCCESS: Sequence[Field[BySize]] = (
-    Field(column=Column(heading="Items", form="count"), read=lambda row: row.n_items),
-    Field(column=Column(heading="Lost at once", form="share"), read=lambda row: row.asr_at_1),
+    column("Items", lambda row: row.n_items, "count"),
+    column("Lost at once", lambda row: row.asr_at_1, "share"),
 )
 WORDS: Sequence[Field[BySize]] = (
     *_labels(lambda row: row),
-    Field(column=Column(heading="Words replaced"), read=lambda row: _words(row.low)),
-    Field(column=Column(heading="inserted"), read=lambda row: _words(row.high or 0)),
+    column("Words replaced", lambda row: _words(row.low)),
+    column("inserted", lambda row: _words(row.high or 0)),
     *_SUCCESS,
 )
 DISTANCES: Sequence[Field[BySize]] = (
     *_labels(lambda row: row),
-    Field(column=Column(heading="From", form="count"), read=lambda row: row.low),
-    Field(
-        column=Column(heading="to"),
-        read=lambda row: "more" if row.high is None else str(row.high),
-    ),
+    column("From", lambda row: row.low, "count"),
+    column("to", lambda row: "more" if row.high is None else str(row.high)),
     *_SUCCESS,
 )
 
@@ -742,15 +735,20 @@ def _of_sweep(row: tuple[Sweep, object]) -> Sweep:
 
 CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
     *_labels(_of_sweep),
-    Field(column=Column(heading="Names from", form="number"), read=lambda pair: pair[1].low),
-    Field(column=Column(heading="to", form="number"), read=lambda pair: pair[1].high),
-    Field(
-        column=Column(heading="Distance from", form="number", wide=True),
-        read=lambda pair: pair[1].distance[0] if pair[1].distance else None,
+    column("Names from", lambda pair: pair[1].low, "number"),
+    column("to", lambda pair: pair[1].high, "number"),
+    column(
+        "Distance from",
+        lambda pair: pair[1].distance[0] if pair[1].distance else None,
+        "number",
+        wide=True,
     ),
-    Field(
-        column=Column(heading="to", form="number", key="distance_to", wide=True),
-        read=lambda pair: pair[1].distance[1] if pair[1].distance else None,
+    column(
+        "to",
+        lambda pair: pair[1].distance[1] if pair[1].distance else None,
+        "number",
+        key="distance_to",
+        wide=True,
     ),
-    Field(column=Column(heading="Errs", form="share"), read=lambda pair: pair[1].success),
+    column("Errs", lambda pair: pair[1].success, "share"),
 )

@@ -23,12 +23,12 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     table,
 )
@@ -745,13 +745,10 @@ def _heads(all_: Explanations) -> list[Field[Profiles]]:
         return words + (f", {mask_words(row.mask)}" if len(all_.masks) > 1 else "")
 
     return [
-        Field(column=Column(heading="Attacks"), read=which),
-        Field(
-            column=Column(heading="Trials"),
-            read=lambda row: "pairs" if all_.is_score else _KINDS[row.kind][1],
-        ),
-        Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-        Field(column=Column(heading="n", form="count"), read=lambda row: row.n),
+        column("Attacks", which),
+        column("Trials", lambda row: "pairs" if all_.is_score else _KINDS[row.kind][1]),
+        column("Model", lambda row: label(row.victim)),
+        column("n", lambda row: row.n, "count"),
     ]
 
 
@@ -766,9 +763,7 @@ def _top_fields(all_: Explanations) -> list[Field[tuple[Profiles, str]]]:
         places = {place: _TOPS[place] for place in ("edit", "elsewhere")}
     elif {case.key for case in all_.cases} == {FOUND}:
         places = {"edit": _TOPS["edit"], "key": "In the entity", "elsewhere": _TOPS["elsewhere"]}
-    fields: list[Field[tuple[Profiles, str]]] = [
-        Field(column=Column(heading="Prompt"), read=lambda pair: pair[1])
-    ]
+    fields: list[Field[tuple[Profiles, str]]] = [column("Prompt", lambda pair: pair[1])]
     for place, words in places.items():
         fields += _beside(words, place, partial(_top, place=place))
     return fields
@@ -782,14 +777,8 @@ def _top(pair: tuple[Profiles, str], place: Where) -> BesideChance:
 def _beside(heading: str, key: str, read: Callable[[R], BesideChance]) -> list[Field[R]]:
     """Return the columns of a share and of what chance would give."""
     return [
-        Field(
-            column=Column(heading=heading, form="score", key=key),
-            read=lambda row: read(row).share,
-        ),
-        Field(
-            column=Column(heading="by chance", form="number", key=f"{key}_by_chance"),
-            read=lambda row: read(row).chance.value,
-        ),
+        column(heading, lambda row: read(row).share, "score", key=key),
+        column("by chance", lambda row: read(row).chance.value, "number", key=f"{key}_by_chance"),
     ]
 
 
@@ -806,12 +795,9 @@ BRIEF: Sequence[Field[Profiles]] = (
     *_beside("Change near it", "near", _near),
 )
 CHANGES: Sequence[Field[Profiles]] = (
-    Field(column=Column(heading="Mean change", form="score"), read=lambda row: row.change),
-    Field(
-        column=Column(heading=f"within {WINDOW} tokens", form="score"),
-        read=lambda row: row.change_near,
-    ),
-    Field(column=Column(heading="farther away", form="score"), read=lambda row: row.change_far),
+    column("Mean change", lambda row: row.change, "score"),
+    column(f"within {WINDOW} tokens", lambda row: row.change_near, "score"),
+    column("farther away", lambda row: row.change_far, "score"),
     *_beside("Share near", "near", _near),
 )
 

@@ -356,7 +356,7 @@ def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Any
     return column(heading, read, "share", tip=tip, key=name, wide=wide)
 
 
-_FIELDS = (
+_FIELDS: Sequence[Field[Any]] = (
     column("Attack", lambda row: label(row.attack)),
     column("Model", lambda row: label(row.victim)),
     column("Data", lambda row: label(row.dataset), wide=True),

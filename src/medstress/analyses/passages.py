@@ -22,12 +22,12 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -448,42 +448,30 @@ def _last(trial: Trial) -> str | None:
 
 
 _GAIN: Sequence[Field[Gain]] = (
-    Field(column=Column(heading="Group"), read=lambda row: label(row.group)),
-    Field(column=Column(heading="With passages", wide=True), read=lambda row: label(row.open)),
-    Field(column=Column(heading="Without", wide=True), read=lambda row: label(row.closed)),
-    Field(column=Column(heading="Passages"), read=lambda row: row.passages),
-    Field(column=Column(heading="Items", form="count", wide=True), read=lambda row: row.n),
-    Field(
-        column=Column(heading="Accuracy with", form="share", key="accuracy_open"),
-        read=lambda row: row.accuracy_open,
-    ),
-    Field(
-        column=Column(heading="Accuracy without", form="share", key="accuracy_closed"),
-        read=lambda row: row.accuracy_closed,
-    ),
-    Field(column=Column(heading="Gain", form="score"), read=lambda row: row.gain),
-    Field(column=Column(heading="p", form="p", wide=True), read=lambda row: row.p),
+    column("Group", lambda row: label(row.group)),
+    column("With passages", lambda row: label(row.open), wide=True),
+    column("Without", lambda row: label(row.closed), wide=True),
+    column("Passages", lambda row: row.passages),
+    column("Items", lambda row: row.n, "count", wide=True),
+    column("Accuracy with", lambda row: row.accuracy_open, "share", key="accuracy_open"),
+    column("Accuracy without", lambda row: row.accuracy_closed, "share", key="accuracy_closed"),
+    column("Gain", lambda row: row.gain, "score"),
+    column("p", lambda row: row.p, "p", wide=True),
 )
 _ACCURACIES: Sequence[Field[Accuracies]] = (
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group"), read=lambda row: label(row.group)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Before", form="share"), read=lambda row: row.accuracy),
-    Field(column=Column(heading="After", form="share"), read=lambda row: row.accuracy_after),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group)),
+    column("Model", lambda row: label(row.victim)),
+    column("Attack", lambda row: label(row.attack)),
+    column("Before", lambda row: row.accuracy, "share"),
+    column("After", lambda row: row.accuracy_after, "share"),
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-    Field(
-        column=Column(heading="Follows the passage", form="share", key="followed"),
-        read=lambda row: row.followed,
-    ),
-    Field(
-        column=Column(heading="Keeps the key", form="share", key="kept"),
-        read=lambda row: row.kept,
-    ),
-    Field(column=Column(heading="Other", form="share"), read=lambda row: row.other),
+    column("Attack", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
+    column("Follows the passage", lambda row: row.followed, "share", key="followed"),
+    column("Keeps the key", lambda row: row.kept, "share", key="kept"),
+    column("Other", lambda row: row.other, "share"),
 )

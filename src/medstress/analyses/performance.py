@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Column, Field, Shown, Table, label, table
+from medstress.analyses.shown import Field, Shown, Table, column, label, table
 from medstress.store.spending import Price
 
 
@@ -74,20 +74,11 @@ class PerformanceOfRun:
 
 PERFORMANCE = PerformanceOfRun()
 SPENDING: Sequence[Field[Paid]] = (
-    Field(column=Column(heading="Paid to"), read=lambda paid: label(paid.payer)),
-    Field(column=Column(heading="Calls", form="count"), read=lambda paid: paid.calls),
-    Field(
-        column=Column(heading="Tokens in", form="count", key="tokens_in"),
-        read=lambda paid: paid.tokens_in,
-    ),
-    Field(
-        column=Column(heading="Tokens out", form="count", key="tokens_out"),
-        read=lambda paid: paid.tokens_out,
-    ),
-    Field(
-        column=Column(heading="US dollars", form="number", key="usd"),
-        read=lambda paid: paid.usd,
-    ),
+    column("Paid to", lambda paid: label(paid.payer)),
+    column("Calls", lambda paid: paid.calls, "count"),
+    column("Tokens in", lambda paid: paid.tokens_in, "count", key="tokens_in"),
+    column("Tokens out", lambda paid: paid.tokens_out, "count", key="tokens_out"),
+    column("US dollars", lambda paid: paid.usd, "number", key="usd"),
 )
 
 

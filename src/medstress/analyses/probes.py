@@ -22,12 +22,12 @@ from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -303,92 +303,87 @@ class _Named(NamedTuple):
 def _net_fields(rows: Sequence[Probe]) -> list[Field[Probe]]:
     """Return a column for each control."""
 
-    def column(name: str) -> Field[Probe]:
+    def of_control(name: str) -> Field[Probe]:
         heading = f"Alike, net of {label(name).words}"
-        return Field(
-            column=Column(heading=heading, form="score", key=f"consistency_net_{name}"),
-            read=lambda row: row.consistency_net.get(name),
+        return column(
+            heading,
+            lambda row: row.consistency_net.get(name),
+            "score",
+            key=f"consistency_net_{name}",
         )
 
-    return [column(name) for name in dict.fromkeys(n for row in rows for n in row.consistency_net)]
+    return [
+        of_control(name) for name in dict.fromkeys(n for row in rows for n in row.consistency_net)
+    ]
 
 
 LABELS: Sequence[Field[Probe]] = (
-    Field(column=Column(heading="Probe"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
+    column("Probe", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
 )
 _OF_ANSWERS: Sequence[Field[Any]] = (
-    Field(
-        column=Column(
-            heading="Accuracy over variants",
-            form="share",
-            tip="right, of all answers to variants",
-            key="accuracy",
-        ),
-        read=lambda row: row.rates.accuracy,
+    column(
+        "Accuracy over variants",
+        lambda row: row.rates.accuracy,
+        "share",
+        tip="right, of all answers to variants",
+        key="accuracy",
     ),
-    Field(
-        column=Column(
-            heading="Change",
-            form="score",
-            tip="accuracy over variants minus before, paired",
-            key="change",
-            wide=True,
-        ),
-        read=lambda row: row.rates.change,
+    column(
+        "Change",
+        lambda row: row.rates.change,
+        "score",
+        tip="accuracy over variants minus before, paired",
+        key="change",
+        wide=True,
     ),
-    Field(
-        column=Column(
-            heading="Right to wrong",
-            form="share",
-            tip="wrong, of variants of rightly answered items",
-            key="right_to_wrong",
-            wide=True,
-        ),
-        read=lambda row: row.rates.right_to_wrong,
+    column(
+        "Right to wrong",
+        lambda row: row.rates.right_to_wrong,
+        "share",
+        tip="wrong, of variants of rightly answered items",
+        key="right_to_wrong",
+        wide=True,
     ),
-    Field(
-        column=Column(
-            heading="Wrong to right",
-            form="share",
-            tip="right, of variants of all other items",
-            key="wrong_to_right",
-            wide=True,
-        ),
-        read=lambda row: row.rates.wrong_to_right,
+    column(
+        "Wrong to right",
+        lambda row: row.rates.wrong_to_right,
+        "share",
+        tip="right, of variants of all other items",
+        key="wrong_to_right",
+        wide=True,
     ),
 )
 """Of whatever has `rates`: a probe, or one of its variants."""
 _RATES: Sequence[Field[Probe]] = (
-    Field(
-        column=Column(heading="Accuracy before", form="share", key="accuracy_before", wide=True),
-        read=lambda row: row.accuracy_before,
+    column(
+        "Accuracy before",
+        lambda row: row.accuracy_before,
+        "share",
+        key="accuracy_before",
+        wide=True,
     ),
     *_OF_ANSWERS,
-    Field(
-        column=Column(
-            heading="Right on all",
-            form="share",
-            tip="right on the clean item and on every variant (ReAcc)",
-            key="accuracy_all",
-        ),
-        read=lambda row: row.accuracy_all,
+    column(
+        "Right on all",
+        lambda row: row.accuracy_all,
+        "share",
+        tip="right on the clean item and on every variant (ReAcc)",
+        key="accuracy_all",
     ),
-    Field(
-        column=Column(
-            heading="Alike on all",
-            form="share",
-            tip="every variant answered as the clean item, right or wrong (ReCon)",
-            key="consistency",
-        ),
-        read=lambda row: row.consistency,
+    column(
+        "Alike on all",
+        lambda row: row.consistency,
+        "share",
+        tip="every variant answered as the clean item, right or wrong (ReCon)",
+        key="consistency",
     ),
 )
 _BY_VARIANT: Sequence[Field[_Named]] = (
-    Field(column=Column(heading="Probe"), read=lambda named: label(named.row.attack)),
-    Field(column=Column(heading="Model"), read=lambda named: label(named.row.victim)),
-    Field(column=Column(heading="Variant"), read=lambda named: label(named.variant)),
+    column("Probe", lambda named: label(named.row.attack)),
+    column("Model", lambda named: label(named.row.victim)),
+    column("Variant", lambda named: label(named.variant)),
     *_OF_ANSWERS,
 )

@@ -21,7 +21,6 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
-    Column,
     Decision,
     Entry,
     Field,
@@ -29,6 +28,7 @@ from medstress.analyses.shown import (
     Remark,
     Shown,
     Table,
+    column,
     table,
 )
 from medstress.analyses.slices import SLICES, Slice
@@ -554,20 +554,19 @@ def open_relative(run: Run, name: str) -> Run:
 REQUIREMENTS = RequirementsOfRun(open_relative)
 
 FIELDS: Sequence[Field[Judged]] = (
-    Field(column=Column(heading="Criterion"), read=lambda row: row.words),
-    Field(
-        column=Column(heading="Worst row"),
-        read=lambda row: " · ".join((*(row.row or {}).values(), *_slice_of(row))) or None,
+    column("Criterion", lambda row: row.words),
+    column(
+        "Worst row", lambda row: " · ".join((*(row.row or {}).values(), *_slice_of(row))) or None
     ),
-    Field(
-        column=Column(heading="Value", form="share"),
-        read=lambda row: None if row.estimate is None else with_worst_line(row.estimate),
+    column(
+        "Value",
+        lambda row: None if row.estimate is None else with_worst_line(row.estimate),
+        "share",
     ),
-    Field(
-        column=Column(heading="Met"),
-        read=lambda row: Entry(value=row.verdict, lines=(row.caution,) if row.caution else ()),
+    column(
+        "Met", lambda row: Entry(value=row.verdict, lines=(row.caution,) if row.caution else ())
     ),
-    Field(column=Column(heading="Why"), read=lambda row: row.reason),
+    column("Why", lambda row: row.reason),
 )
 
 

@@ -16,12 +16,12 @@ from medstress.analyses.names import control_words
 from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -202,55 +202,51 @@ RESULTS = ResultsOfRun()
 
 ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
 LABELS: Sequence[Field[Row]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.key.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.key.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.key.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.key.group)),
+    column("Attack", lambda row: label(row.key.attack)),
+    column("Model", lambda row: label(row.key.victim)),
+    column("Data", lambda row: label(row.key.dataset), wide=True),
+    column("Group", lambda row: label(row.key.group), wide=True),
 )
 KNOWS: Sequence[Field[Row]] = (
-    Field(
-        column=Column(
-            heading="Accuracy",
-            form="share",
-            tip="right before any edit, of what could be attacked",
-        ),
-        read=lambda row: row.knows.accuracy if row.knows else None,
+    column(
+        "Accuracy",
+        lambda row: row.knows.accuracy if row.knows else None,
+        "share",
+        tip="right before any edit, of what could be attacked",
     ),
-    Field(
-        column=Column(heading="Chance", form="number", tip="accuracy of guessing", wide=True),
-        read=lambda row: row.knows.chance if row.knows else None,
+    column(
+        "Chance",
+        lambda row: row.knows.chance if row.knows else None,
+        "number",
+        tip="accuracy of guessing",
+        wide=True,
     ),
-    Field(
-        column=Column(
-            heading="Accuracy after",
-            form="share",
-            tip="where every lost answer counts as wrong",
-            wide=True,
-        ),
-        read=lambda row: row.knows.accuracy_after if row.knows else None,
+    column(
+        "Accuracy after",
+        lambda row: row.knows.accuracy_after if row.knows else None,
+        "share",
+        tip="where every lost answer counts as wrong",
+        wide=True,
     ),
 )
 RATES: Sequence[Field[Row]] = (
-    Field(
-        column=Column(
-            heading="Lost (ASR)", form="share", tip="lost under attack, of what was right"
-        ),
-        read=lambda row: success.with_worst_line(row.success.asr) if row.success else None,
+    column(
+        "Lost (ASR)",
+        lambda row: success.with_worst_line(row.success.asr) if row.success else None,
+        "share",
+        tip="lost under attack, of what was right",
     ),
-    Field(
-        column=Column(
-            heading="Lost, valid", form="share", tip="lost where the right answer stays right"
-        ),
-        read=lambda row: row.validity.asr_valid if row.validity else None,
+    column(
+        "Lost, valid",
+        lambda row: row.validity.asr_valid if row.validity else None,
+        "share",
+        tip="lost where the right answer stays right",
     ),
 )
 
 
 def _count(heading: str, name: str) -> Field[Row]:
-    return Field(
-        column=Column(heading=heading, form="count", key=name),
-        read=lambda row: int(getattr(row.counts, name)),
-    )
+    return column(heading, lambda row: int(getattr(row.counts, name)), "count", key=name)
 
 
 COUNTS: Sequence[Field[Row]] = tuple(
@@ -272,8 +268,7 @@ COUNTS: Sequence[Field[Row]] = tuple(
 
 
 def _queries(name: str) -> Field[Row]:
-    column = Column(heading=name.capitalize(), form="count", key=name)
-    return Field(column=column, read=lambda row: row.queries[name])
+    return column(name.capitalize(), lambda row: row.queries[name], "count", key=name)
 
 
 QUERIES: Sequence[Field[Row]] = tuple(map(_queries, LEDGER))
@@ -283,15 +278,13 @@ def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     """Return a column for each control of some rows."""
     names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
 
-    def column(name: str) -> Field[Row]:
-        return Field(
-            column=Column(
-                heading=f"Harmless edits ({label(name).words})",
-                form="share",
-                tip="lost under harmless edits, of the same questions",
-                key=f"control_{name}",
-            ),
-            read=lambda row: row.loss.control.get(name) if row.loss else None,
+    def of_control(name: str) -> Field[Row]:
+        return column(
+            f"Harmless edits ({label(name).words})",
+            lambda row: row.loss.control.get(name) if row.loss else None,
+            "share",
+            tip="lost under harmless edits, of the same questions",
+            key=f"control_{name}",
         )
 
-    return [column(name) for name in names]
+    return [of_control(name) for name in names]

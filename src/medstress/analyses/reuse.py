@@ -18,12 +18,12 @@ import numpy as np
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     place_labels,
@@ -426,21 +426,15 @@ def _place(row: Reused) -> Place:
 
 
 ASKED: Sequence[Field[Reused]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    column("Attack", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
-    Field(column=Column(heading="Names (m)"), read=lambda row: str(row.m)),
-    Field(column=Column(heading="Items", form="count"), read=lambda row: row.n_items),
-    Field(
-        column=Column(heading="Flipped", form="share"), read=lambda row: with_worst_line(row.reuse)
+    column("Names (m)", lambda row: str(row.m)),
+    column("Items", lambda row: row.n_items, "count"),
+    column("Flipped", lambda row: with_worst_line(row.reuse), "share"),
+    column(
+        "Never asked", lambda row: row.n_never_asked, "count", tip="no name succeeded or is allowed"
     ),
-    Field(
-        column=Column(heading="Never asked", form="count", tip="no name succeeded or is allowed"),
-        read=lambda row: row.n_never_asked,
-    ),
-    Field(
-        column=Column(heading="No answer", form="count", wide=True),
-        read=lambda row: row.n_unanswered,
-    ),
+    column("No answer", lambda row: row.n_unanswered, "count", wide=True),
 )
 
 
@@ -449,25 +443,19 @@ def _of_list(row: tuple[Listed, object]) -> Listed:
 
 
 NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
-    Field(column=Column(heading="Name"), read=lambda pair: pair[1].name),
-    Field(column=Column(heading="Attack"), read=lambda pair: label(pair[0].attack)),
+    column("Name", lambda pair: pair[1].name),
+    column("Attack", lambda pair: label(pair[0].attack)),
     *place_labels(_of_list),
-    Field(column=Column(heading="Successes", form="count"), read=lambda pair: pair[1].n_successes),
-    Field(column=Column(heading="Items", form="count"), read=lambda pair: pair[1].n_items),
+    column("Successes", lambda pair: pair[1].n_successes, "count"),
+    column("Items", lambda pair: pair[1].n_items, "count"),
 )
 OVERLAP: Sequence[Field[Overlap]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="and"), read=lambda row: label(row.against)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-    Field(column=Column(heading="Top"), read=lambda row: str(row.m)),
-    Field(
-        column=Column(heading="Shared of all", form="number", tip="Jaccard"),
-        read=lambda row: row.jaccard,
-    ),
-    Field(
-        column=Column(heading="Rank-biased overlap", form="number"),
-        read=lambda row: row.rank_biased_overlap,
-    ),
+    column("Attack", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("and", lambda row: label(row.against)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
+    column("Top", lambda row: str(row.m)),
+    column("Shared of all", lambda row: row.jaccard, "number", tip="Jaccard"),
+    column("Rank-biased overlap", lambda row: row.rank_biased_overlap, "number"),
 )

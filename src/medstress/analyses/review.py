@@ -518,7 +518,7 @@ def _if_any(share: Estimate) -> Estimate | None:
     return share if share.n else None
 
 
-_JUDGEMENTS = (
+_JUDGEMENTS: Sequence[Field[Any]] = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
     column("Yes", lambda one: _if_any(one.yes), "share", tip="of the settled cases"),
     column("Cases", "n_cases", "count"),
@@ -549,12 +549,12 @@ def _believed(one: OnPlanted) -> Entry:
     return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
 
 
-_ON_PLANTED = (
+_ON_PLANTED: Sequence[Field[Any]] = (
     column("Rater", "rater"),
     column("Planted", lambda one: _PLANTED[one.control]),
     column("Right", _believed, "share"),
 )
-_ANSWERS = (
+_ANSWERS: Sequence[Field[Any]] = (
     column("Who answered", lambda row: row[0]),
     column("Clean", lambda row: _if_any(row[1].clean), "share"),
     column("Attacked", lambda row: _if_any(row[1].attacked), "share"),

@@ -23,13 +23,13 @@ from medstress.analyses.as_json import FLAT
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     place_labels,
@@ -683,11 +683,6 @@ def _in_words(series: Series, test: Contrast) -> str:
     return f"{head}{first} succeed {'more' if value > 0 else 'less'} often than {second}."
 
 
-def _field(heading: str, form: str, name: str, tip: str = "", *, wide: bool = False) -> Field[Any]:
-    column = Column(heading=heading, form=form, key=name, tip=tip, wide=wide)  # type: ignore[arg-type]
-    return Field(column=column, read=lambda row: getattr(row, name))
-
-
 def _why(estimate: Estimate) -> Entry:
     """Return an estimate, and where it has no value why."""
     return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
@@ -698,82 +693,71 @@ def _of_series(row: tuple[Series, object]) -> Series:
 
 
 CURVES: Sequence[Field[Curve]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
+    column("Attack", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
-    _field("Budget", "count", "budget"),
-    _field("Items", "count", "n_items", wide=True),
-    Field(
-        column=Column(heading="Levels off at", form="score", tip="queries"),
-        read=lambda row: _why(row.shape.inflection),
+    column("Budget", "budget", "count"),
+    column("Items", "n_items", "count", wide=True),
+    column("Levels off at", lambda row: _why(row.shape.inflection), "score", tip="queries"),
+    column(
+        "Rise before",
+        lambda row: row.shape.slope_before,
+        "score",
+        tip="per unit of ln(budget)",
+        wide=True,
     ),
-    Field(
-        column=Column(heading="Rise before", form="score", tip="per unit of ln(budget)", wide=True),
-        read=lambda row: row.shape.slope_before,
+    column(
+        "Rise after",
+        lambda row: row.shape.slope_after,
+        "score",
+        tip="per unit of ln(budget)",
+        wide=True,
     ),
-    Field(
-        column=Column(heading="Rise after", form="score", tip="per unit of ln(budget)", wide=True),
-        read=lambda row: row.shape.slope_after,
-    ),
-    Field(
-        column=Column(heading="Recommended budget", form="count"),
-        read=lambda row: row.shape.recommended_budget,
-    ),
+    column("Recommended budget", lambda row: row.shape.recommended_budget, "count"),
 )
 PAIRS: Sequence[Field[CurvePair]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Against"), read=lambda row: label(row.against)),
+    column("Attack", lambda row: label(row.attack)),
+    column("Against", lambda row: label(row.against)),
     *place_labels(lambda row: row),
-    _field("Items", "count", "n_items", wide=True),
-    _field("Largest gap", "score", "gap", "first minus second"),
-    _field("at", "score", "gap_budget", "queries"),
-    Field(
-        column=Column(heading="Overtakes at", form="score", tip="queries"),
-        read=lambda row: row.crossover,
-    ),
-    Field(
-        column=Column(heading="Leads then"),
-        read=lambda row: None if row.leads_after is None else label(row.leads_after),
-    ),
+    column("Items", "n_items", "count", wide=True),
+    column("Largest gap", "gap", "score", tip="first minus second"),
+    column("at", "gap_budget", "score", tip="queries"),
+    column("Overtakes at", lambda row: row.crossover, "score", tip="queries"),
+    column("Leads then", lambda row: None if row.leads_after is None else label(row.leads_after)),
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
-    Field(column=Column(heading="Attack"), read=lambda pair: label(pair[1].attack)),
+    column("Attack", lambda pair: label(pair[1].attack)),
     *place_labels(_of_series),
-    Field(column=Column(heading="n", form="number"), read=lambda pair: pair[1].n),
-    Field(column=Column(heading="Lost (ASR)", form="share"), read=lambda pair: pair[1].asr),
-    Field(
-        column=Column(heading="at the first query", form="share"),
-        read=lambda pair: pair[1].asr_at_1,
+    column("n", lambda pair: pair[1].n, "number"),
+    column("Lost (ASR)", lambda pair: pair[1].asr, "share"),
+    column("at the first query", lambda pair: pair[1].asr_at_1, "share"),
+    column(
+        "Diversity",
+        lambda pair: pair[1].diversity_unbiased,
+        "score",
+        tip="unbiased Gini-Simpson index",
     ),
-    Field(
-        column=Column(heading="Diversity", form="score", tip="unbiased Gini-Simpson index"),
-        read=lambda pair: pair[1].diversity_unbiased,
-    ),
-    Field(
-        column=Column(heading="Prompt similarity", form="score", wide=True),
-        read=lambda pair: pair[1].prompt_similarity,
-    ),
+    column("Prompt similarity", lambda pair: pair[1].prompt_similarity, "score", wide=True),
 )
 TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
-    Field(column=Column(heading="Names"), read=lambda pair: pair[1].comparison),
+    column("Names", lambda pair: pair[1].comparison),
     *place_labels(_of_series),
-    Field(column=Column(heading="Against"), read=lambda pair: pair[1].against),
-    Field(column=Column(heading="Difference", form="score"), read=lambda p: p[1].difference),
-    Field(column=Column(heading="p", form="p"), read=lambda pair: pair[1].p),
-    Field(column=Column(heading="p adjusted", form="p"), read=lambda pair: pair[1].p_adjusted),
+    column("Against", lambda pair: pair[1].against),
+    column("Difference", lambda p: p[1].difference, "score"),
+    column("p", lambda pair: pair[1].p, "p"),
+    column("p adjusted", lambda pair: pair[1].p_adjusted, "p"),
 )
 PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
-    Field(column=Column(heading="Success"), read=lambda row: row[1][0]),
+    column("Success", lambda row: row[1][0]),
     *place_labels(_of_series),
-    Field(column=Column(heading="n", form="score"), read=lambda row: row[1][1].n),
-    Field(
-        column=Column(heading="Inside the grid", form="number", tip="share of resamples"),
-        read=lambda row: row[1][1].inside_share,
+    column("n", lambda row: row[1][1].n, "score"),
+    column(
+        "Inside the grid", lambda row: row[1][1].inside_share, "number", tip="share of resamples"
     ),
 )
 TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row[0].attack)),
-    Field(column=Column(heading="Models"), read=lambda row: row[1]),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row[0].dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row[0].group)),
-    Field(column=Column(heading="Change", form="score"), read=lambda row: _why(row[2])),
+    column("Attack", lambda row: label(row[0].attack)),
+    column("Models", lambda row: row[1]),
+    column("Data", lambda row: label(row[0].dataset), wide=True),
+    column("Group", lambda row: label(row[0].group), wide=True),
+    column("Change", lambda row: _why(row[2]), "score"),
 )

@@ -18,13 +18,13 @@ from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Entry,
     Field,
     Point,
     Remark,
     Table,
     Value,
+    column,
     panel,
     table,
     where,
@@ -433,7 +433,7 @@ def tables(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> list[Table]:
     if len({type_ for _, type_ in types}) > 1:
         fields = [
             *(_of_row(label) for label in labels),
-            Field(column=Column(heading="Type"), read=lambda pair: pair[1]),
+            column("Type", lambda pair: pair[1]),
             *(
                 _field(scoring, name, part, _by_type)
                 for name in scoring.shown
@@ -591,9 +591,12 @@ def _fields(scoring: Scoring, rows: Sequence[RowT]) -> Iterator[Field[RowT]]:
         for part in parts:
             yield _field(scoring, name, part, _of_all)
         if name == scoring.main:
-            yield Field(
-                column=Column(heading="p", form="p", tip="of the drop", key=f"{name}_p"),
-                read=lambda row: row.scores.main.p if row.scores else None,
+            yield column(
+                "p",
+                lambda row: row.scores.main.p if row.scores else None,
+                "p",
+                tip="of the drop",
+                key=f"{name}_p",
             )
 
 
@@ -623,13 +626,8 @@ def _field(
         }[part]
         return None if estimate.value is None else estimate
 
-    column = Column(
-        heading=f"{scoring.words[name]}{heading}",
-        form="score",
-        key=f"{name}{key}",
-        wide=name != scoring.main,
-    )
-    return Field(column=column, read=read)
+    words = f"{scoring.words[name]}{heading}"
+    return column(words, read, "score", key=f"{name}{key}", wide=name != scoring.main)
 
 
 def _of_row(field: Field[RowT]) -> Field[tuple[RowT, str]]:

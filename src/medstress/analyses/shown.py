@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
@@ -94,6 +94,30 @@ class Field(Generic[R_contra]):
     read: Callable[[R_contra], Value | Entry]
 
 
+@overload
+def column(
+    heading: str,
+    read: Callable[[R], Value | Entry],
+    form: Form = ...,
+    *,
+    tip: str = ...,
+    key: str = ...,
+    wide: bool = ...,
+) -> Field[R]: ...
+
+
+@overload
+def column(
+    heading: str,
+    read: str,
+    form: Form = ...,
+    *,
+    tip: str = ...,
+    key: str = ...,
+    wide: bool = ...,
+) -> Field[Any]: ...
+
+
 def column(
     heading: str,
     read: str | Callable[[Any], Value | Entry],
@@ -166,9 +190,9 @@ class Placed(Protocol):
 def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
     """Return the columns that name the place of a row: model, data set, group."""
     return [
-        Field(column=Column(heading="Model"), read=lambda row: label(of(row).victim)),
-        Field(column=Column(heading="Data", wide=True), read=lambda row: label(of(row).dataset)),
-        Field(column=Column(heading="Group", wide=True), read=lambda row: label(of(row).group)),
+        column("Model", lambda row: label(of(row).victim)),
+        column("Data", lambda row: label(of(row).dataset), wide=True),
+        column("Group", lambda row: label(of(row).group), wide=True),
     ]
 
 

@@ -455,7 +455,7 @@ def _members(family: Family) -> Entry:
     return Entry(value=family.n_family, lines=(of + named,))
 
 
-_FAMILIES = (
+_FAMILIES: Sequence[Field[Any]] = (
     column("Null", lambda family: str(family.null)),
     column("Tested", "n_tested", "count"),
     column("Successes", "n_successes", "count"),
@@ -477,7 +477,7 @@ def _test(heading: str, name: str, form: Form, *, tip: str = "", wide: bool = Fa
     return column(heading, lambda pair: read(pair[1]), form, tip=tip, key=name, wide=wide)
 
 
-_TESTS = (
+_TESTS: Sequence[Field[Any]] = (
     column("Question", lambda pair: _number(pair[1])),
     column("Model", lambda pair: label(pair[0].victim)),
     column("Attack", lambda pair: label(pair[0].attack), wide=True),

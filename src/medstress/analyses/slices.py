@@ -26,6 +26,7 @@ from medstress.analyses.shown import (
     Remark,
     Shown,
     Table,
+    column,
     label,
     panel,
     table,
@@ -388,19 +389,15 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
 
 N_LABELS = 5
 FIELDS: Sequence[Field[Slice]] = (
-    Field(column=Column(heading="Slice"), read=lambda row: row.name),
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-    Field(column=Column(heading="Questions", form="count"), read=lambda row: row.n_items),
-    Field(
-        column=Column(heading="Accuracy", form="share", wide=True),
-        read=lambda row: with_worst_line(row.accuracy),
-    ),
-    Field(
-        column=Column(heading="Lost (ASR)", form="share", tip="lost, of what was right"),
-        read=lambda row: with_worst_line(row.asr),
+    column("Slice", lambda row: row.name),
+    column("Attack", lambda row: label(row.attack)),
+    column("Model", lambda row: label(row.victim)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
+    column("Questions", lambda row: row.n_items, "count"),
+    column("Accuracy", lambda row: with_worst_line(row.accuracy), "share", wide=True),
+    column(
+        "Lost (ASR)", lambda row: with_worst_line(row.asr), "share", tip="lost, of what was right"
     ),
 )
 

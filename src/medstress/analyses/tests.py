@@ -11,7 +11,7 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Run, contrast, pair
 from medstress.analyses.scores import score_tests
-from medstress.analyses.shown import Column, Field, Shown, Table, label, table
+from medstress.analyses.shown import Field, Shown, Table, column, label, table
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate
@@ -163,29 +163,26 @@ def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:
 
 N_LABELS = 5
 FIELDS: Sequence[Field[PairedTest]] = (
-    Field(column=Column(heading="Attack"), read=lambda test: label(test.comparison)),
-    Field(column=Column(heading="Against"), read=lambda test: label(test.against)),
-    Field(column=Column(heading="Model"), read=lambda test: label(test.victim)),
-    Field(column=Column(heading="Data", wide=True), read=lambda test: label(test.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda test: label(test.group)),
-    Field(column=Column(heading="Family", wide=True), read=lambda test: test.family),
-    Field(
-        column=Column(heading="Difference", form="score", tip="of shares lost, or of scores"),
-        read=lambda test: with_worst_line(test.difference),
+    column("Attack", lambda test: label(test.comparison)),
+    column("Against", lambda test: label(test.against)),
+    column("Model", lambda test: label(test.victim)),
+    column("Data", lambda test: label(test.dataset), wide=True),
+    column("Group", lambda test: label(test.group), wide=True),
+    column("Family", lambda test: test.family, wide=True),
+    column(
+        "Difference",
+        lambda test: with_worst_line(test.difference),
+        "score",
+        tip="of shares lost, or of scores",
     ),
-    Field(
-        column=Column(
-            heading="Only attack", form="count", wide=True, tip="pairs that it alone flips"
-        ),
-        read=lambda test: test.only_comparison,
+    column(
+        "Only attack",
+        lambda test: test.only_comparison,
+        "count",
+        tip="pairs that it alone flips",
+        wide=True,
     ),
-    Field(
-        column=Column(heading="Only against", form="count", wide=True),
-        read=lambda test: test.only_against,
-    ),
-    Field(column=Column(heading="p", form="p", wide=True), read=lambda test: test.p),
-    Field(
-        column=Column(heading="p, adjusted", form="p", key="p_adjusted"),
-        read=lambda test: test.p_adjusted,
-    ),
+    column("Only against", lambda test: test.only_against, "count", wide=True),
+    column("p", lambda test: test.p, "p", wide=True),
+    column("p, adjusted", lambda test: test.p_adjusted, "p", key="p_adjusted"),
 )

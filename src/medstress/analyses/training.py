@@ -587,15 +587,15 @@ def _estimate(heading: str, name: str, form: Form = "score", *, wide: bool = Fal
     return column(heading, read, form, key=name, wide=wide)
 
 
-_LABELS = (
+_LABELS: Sequence[Field[Any]] = (
     column("Attack", lambda row: label(row.attack)),
     column("Data", lambda row: label(row.dataset), wide=True),
     column("Group", lambda row: label(row.group), wide=True),
     column("Model", lambda row: label(row.model)),
 )
 _SEEDS = column("Seeds", "n_seeds", "count")
-_MEASURE = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
-_BESIDE = (
+_MEASURE: Field[Any] = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
+_BESIDE: Sequence[Field[Any]] = (
     column("Other model", "against"),
     _SEEDS,
     column("Trained on it", lambda row: "yes" if row.trained_on else "no"),

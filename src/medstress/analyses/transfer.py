@@ -18,12 +18,12 @@ import numpy as np
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     Point,
     Remark,
     Shown,
     Table,
+    column,
     label,
     table,
 )
@@ -316,27 +316,24 @@ def _panel(row: Carried, *, several: bool) -> str:
 
 
 FIELDS: Sequence[Field[Carried]] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Model misled"), read=lambda row: label(row.source)),
-    Field(column=Column(heading="Model asked"), read=lambda row: label(row.target)),
-    Field(column=Column(heading="Data", wide=True), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group", wide=True), read=lambda row: label(row.group)),
-    Field(column=Column(heading="Successes", form="count"), read=lambda row: row.n_successes),
-    Field(
-        column=Column(heading="Right", form="count", tip="on items that the other model has right"),
-        read=lambda row: row.n_right,
+    column("Attack", lambda row: label(row.attack)),
+    column("Model misled", lambda row: label(row.source)),
+    column("Model asked", lambda row: label(row.target)),
+    column("Data", lambda row: label(row.dataset), wide=True),
+    column("Group", lambda row: label(row.group), wide=True),
+    column("Successes", lambda row: row.n_successes, "count"),
+    column(
+        "Right", lambda row: row.n_right, "count", tip="on items that the other model has right"
     ),
-    Field(
-        column=Column(heading="Carry over", form="share"),
-        read=lambda row: (
+    column(
+        "Carry over",
+        lambda row: (
             replace(with_worst_line(row.transfer), lines=("flip check",))
             if row.source == row.target
             else with_worst_line(row.transfer)
         ),
+        "share",
     ),
-    Field(column=Column(heading="Wrong", form="count", wide=True), read=lambda row: row.n_wrong),
-    Field(
-        column=Column(heading="Unreadable", form="count", wide=True),
-        read=lambda row: row.n_unreadable,
-    ),
+    column("Wrong", lambda row: row.n_wrong, "count", wide=True),
+    column("Unreadable", lambda row: row.n_unreadable, "count", wide=True),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -77,25 +76,6 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(0, width - len(ellipsis))).rstrip() + ellipsis
-
-
-def cut_apart(texts: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
-    """Cut names that stand below each other; different ones stay different.
-
-    >>> cut_apart(["noise of words", "noise of letters", "noise of words"], 10)
-    ['noise of…', 'noise… #2', 'noise of…']
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        if text in found:
-            continue
-        short, n = cut(text, width, ellipsis), 1
-        while short in found.values():
-            n += 1
-            ending = f" #{n}"
-            short = cut(text, width - len(ending), ellipsis) + ending
-        found[text] = short
-    return [found[text] for text in texts]
 
 
 def wrapped(text: str, width: int, later: str = "") -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 CONTROLS = ("no_op", "same_type", "neutral_insertion", "paraphrase", "option_shuffle", "repeat")
 """As in `[experiment] controls`; the arm beside an attack is labelled `<attack> / <control>`."""
@@ -31,15 +30,6 @@ def control_of(label: str) -> tuple[str, str | None]:
     """
     attack, _, control = label.rpartition(BETWEEN)
     return (attack, control) if attack and control in CONTROLS else (label, None)
-
-
-def is_control_spec(spec: Mapping[str, Any]) -> bool:
-    """Return whether an attack, by its parameters, changes nothing of weight.
-
-    >>> is_control_spec({"name": "no_op"}), is_control_spec({"name": "swap_noise"})
-    (True, False)
-    """
-    return spec.get("name") in (*CONTROLS, NOISE_CONTROL)
 
 
 MEANINGS = {

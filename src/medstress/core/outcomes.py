@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from medstress.core.errors import UsageError
 from medstress.core.frozen import fast_init
@@ -131,14 +131,6 @@ class Replaced:
             return self.unreadable and prediction.is_nonsense
         edited = {edit.field for edit in edits} if self.options is None else self.options
         return prediction.outcome is Outcome.WRONG and prediction.answer in edited
-
-
-@runtime_checkable
-class Relative(Protocol):
-    """A goal that depends on the answer to the clean item."""
-
-    def relative_to(self, before: Prediction) -> Goal:
-        """Return the goal, given that answer."""
 
 
 @dataclass(frozen=True, slots=True)

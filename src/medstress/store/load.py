@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 from medstress.kinds import Kind, kind_of_all
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader
-from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 
 T = TypeVar("T")
@@ -37,10 +36,6 @@ class StoredRun(RunReader):
         """Return row -> (data set, item)."""
         return self.once(RunReader.items)
 
-    def items_by_id(self) -> dict[tuple[str, str], Any]:
-        """Return (data set, item id) -> item."""
-        return {(dataset, item.id): item for dataset, item in self.items().values()}
-
 
 def stored_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run folder; empty if the folder holds no run.
@@ -57,11 +52,6 @@ def stored_manifest(folder: Path) -> dict[str, Any]:
 def kind_of_run(run: StoredRun) -> Kind:
     """The kind of a run's items."""
     return kind_of_all(item for _, item in run.items().values())
-
-
-def reviews_of(run: StoredRun) -> list[Review]:
-    """What experts say about a run; read it as `run.once(reviews_of)`, so that all see the same."""
-    return run.reviews()
 
 
 @contextmanager

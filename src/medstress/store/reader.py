@@ -298,15 +298,6 @@ class RunReader:
             found.setdefault(key, {})[role] = counts
         return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
-    def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
-        """Yield (trial, data set, group, victim, attack, query, key) of answered attack calls."""
-        yield from self._db.execute(
-            "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
-            "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            "WHERE e.role = 'victim' AND e.purpose = 'attack' AND e.error IS NULL "
-            "ORDER BY e.trial, e.seq"
-        )
-
     def calls_per_query(self) -> dict[str, float]:
         """Return victim -> mean number of calls per query, including cached ones."""
         rows = self._db.execute(

@@ -111,21 +111,6 @@ def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
     return tuple(_marked(labels))
 
 
-def begun_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Return the entities in a victim's labels that begin with B-.
-
-    seqeval counts only these in its mode `strict` with the scheme IOB2. Its default mode and
-    `marked_entities` also count an I- that continues no entity.
-
-    >>> [(e.start, e.end) for e in begun_entities(["I-Drug", "O", "B-Drug", "I-Drug", "I-Gene"])]
-    [(2, 4)]
-
-    References:
-        Nakayama, "seqeval: a Python framework for sequence labeling evaluation", 2018.
-    """
-    return tuple(e for e in marked_entities(labels) if labels[e.start][:1] == "B")
-
-
 def _marked(labels: Sequence[str]) -> Iterator[Entity]:
     start, type_ = 0, ""
     for place, label in enumerate((*labels, OUTSIDE)):

@@ -137,7 +137,6 @@ def test_a_mute_model_may_have_lost_all() -> None:
     trials = [trial(i, asked=8, unreadable=8) for i in range(39)]
     took = of(planted_run([*trials, *(trial(i, control()) for i in range(39))]))
     assert took.loss_bounds["no_op"] == (0.0, 1.0)
-    assert took.loss_bounds_at_1["no_op"] == (0.0, 1.0)
     assert took.headline is None
 
 

@@ -26,8 +26,6 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "entity_substitution": {"sampler": "pdws", "n": -20},
 }
 """Attack -> the parameters that it cannot do without, or that the file shows."""
-_NOT_TAKEN = frozenset({"none", NOISE_CONTROL})
-"""Attacks that need more than data and a victim."""
 _BUDGETS = ("attempts", "budget")
 """Parameters that bound the perturbed queries of an item; the first that an attack has does."""
 
@@ -149,7 +147,7 @@ def _check_attack(name: str, data: FirstData) -> None:
 
 def _misfit(name: str, data: FirstData) -> str | None:
     """Return why an attack cannot be made on the data without parameters; None if it can."""
-    if name in _NOT_TAKEN:
+    if name == NOISE_CONTROL:  # it needs an attack
         return f"{name} needs keys of its own, in an experiment file"
     if name == NAME and data.table["name"] != NAME:
         return f"{name} asks the edits that medstress export --table {NAME} wrote"

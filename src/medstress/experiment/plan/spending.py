@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from medstress.core.calls import Answer, Backend
 from medstress.core.errors import UsageError
@@ -143,35 +142,3 @@ def reached(store: RunStore, prepared: Prepared) -> list[str]:
     }
     given = [name for name in LIMITS if getattr(caps, name) is not None]
     return [name for name in given if spent[name] >= getattr(caps, name)] or given
-
-
-def describe_spending(
-    spending: Iterable[Spending], manifest: Mapping[str, Any]
-) -> tuple[float | None, list[dict[str, Any]]]:
-    """Return the total in US dollars and a row for each victim and role.
-
-    Without any price the total is None.
-    """
-    prices = {
-        label: Price(usd_in=each["price_in"], usd_out=each["price_out"])
-        for label, each in {
-            **manifest.get("victims", {}),
-            **{f"role.{name}": each for name, each in manifest.get("roles", {}).items()},
-        }.items()
-        if each.get("price_in") is not None
-    }
-    rows: list[dict[str, Any]] = [
-        {
-            "payer": each.payer,
-            "victim": each.victim,
-            "calls": each.n_calls,
-            "tokens_in": each.tokens_in,
-            "tokens_out": each.tokens_out,
-            "usd": prices[each.payer].usd(each.tokens_in, each.tokens_out)
-            if each.payer in prices
-            else None,
-        }
-        for each in spending
-    ]
-    usd = sum((float(row["usd"] or 0.0) for row in rows), 0.0)
-    return (usd if prices else None), rows

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from medstress.analyses.results import LABELS, RESULTS, Row
 from medstress.analyses.scores import tables as score_tables
-from medstress.analyses.shown import Chart, Column, Entry, Field, Point, Table, Value, label, table
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Entry,
+    Field,
+    Point,
+    Table,
+    Value,
+    column,
+    label,
+    table,
+)
 from medstress.analyses.training import TRAINING, KindScores
 from medstress.core.sentences import EntityUnit
 from medstress.page.papers import published
@@ -20,14 +30,13 @@ ORIGINAL = "original"
 """The clean data among the tests."""
 TESTS = (ORIGINAL, "synonym", "keyboard_noise", "swap_noise")
 """Tests in the order of the figure; others follow."""
-BIOSSES, BC5CDR = "biosses", "bc5cdr"
+BC5CDR = "bc5cdr"
 CLEAN_TRAINED = "Araujo et al., 2020, Tables 2 and 3"
 TRAINED = "Araujo et al., 2020, Tables 4 to 6"
 INTERVALS = (
     "Intervals: 95 %, bootstrap over documents, sentences or pairs; pairs that share a sentence "
     "are drawn together."
 )
-_Scores: TypeAlias = Mapping[str, Estimate | float]
 
 
 def _rows(run: PaperRun) -> list[Row]:
@@ -71,18 +80,24 @@ def _success(run: PaperRun) -> Iterator[Part]:
     tagged = isinstance(rows[0].cell.trials[0].item, EntityUnit)
     fields: list[Field[Row]] = [
         *LABELS,
-        Field(column=Column(heading="Budget", form="count"), read=lambda row: row.cell.budget),
-        Field(
-            column=Column(heading="Entities found when clean", form="share", key="found"),
-            read=lambda row: row.knows.accuracy if tagged and row.knows else None,
+        column("Budget", lambda row: row.cell.budget, "count"),
+        column(
+            "Entities found when clean",
+            lambda row: row.knows.accuracy if tagged and row.knows else None,
+            "share",
+            key="found",
         ),
-        Field(
-            column=Column(heading="Lost to 1 query (%)", form="percent", key="asr_1"),
-            read=lambda row: row.cell.share(row.cell.read("asr", 1)),
+        column(
+            "Lost to 1 query (%)",
+            lambda row: row.cell.share(row.cell.read("asr", 1)),
+            "percent",
+            key="asr_1",
         ),
-        Field(
-            column=Column(heading="Lost within the budget (%)", form="percent", key="asr"),
-            read=lambda row: row.success.asr if row.success else None,
+        column(
+            "Lost within the budget (%)",
+            lambda row: row.success.asr if row.success else None,
+            "percent",
+            key="asr",
         ),
     ]
     meant = (
@@ -266,15 +281,12 @@ def _printed(row: Mapping[str, str], key: str) -> Value:
 
 
 _TRAINED: Sequence[Field[KindScores]] = (
-    Field(column=Column(heading="Model"), read=lambda row: label(row.model)),
-    Field(column=Column(heading="Trained on, attacked by"), read=lambda row: label(row.attack)),
-    Field(column=Column(heading="Data"), read=lambda row: label(row.dataset)),
-    Field(column=Column(heading="Group"), read=lambda row: label(row.group)),
-    Field(column=Column(heading="Clean", form="score", key="clean"), read=lambda row: row.clean),
-    Field(
-        column=Column(heading="Perturbed", form="score", key="attacked"),
-        read=lambda row: row.attacked,
-    ),
+    column("Model", lambda row: label(row.model)),
+    column("Trained on, attacked by", lambda row: label(row.attack)),
+    column("Data", lambda row: label(row.dataset)),
+    column("Group", lambda row: label(row.group)),
+    column("Clean", lambda row: row.clean, "score", key="clean"),
+    column("Perturbed", lambda row: row.attacked, "score", key="attacked"),
 )
 
 ARAUJO2020 = Layout(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from medstress.analyses.attempts import ATTEMPTS, AtAttempt, AttemptsOfArm
 from medstress.analyses.faithfulness import FAITHFULNESS
 from medstress.analyses.run import Analysis
-from medstress.analyses.shown import Column, Field, Point, Shown, label, table
+from medstress.analyses.shown import Field, Point, Shown, column, label, table
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.page.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed
 from medstress.page.papers.published import rows_of
@@ -60,11 +60,11 @@ def _shown(run: PaperRun, analysis: Analysis[Shown], name: str, needs: str) -> I
 
 _Row = tuple[AttemptsOfArm, AtAttempt]
 _FIELDS: tuple[Field[_Row], ...] = (
-    Field(column=Column(heading="Attack"), read=lambda row: label(row[0].attack)),
-    Field(column=Column(heading="Model"), read=lambda row: label(row[0].victim)),
-    Field(column=Column(heading="Data"), read=lambda row: label(row[0].dataset)),
-    Field(column=Column(heading="Attempts", form="count"), read=lambda row: row[1].attempt),
-    Field(column=Column(heading="Accuracy", form="share"), read=lambda row: row[1].estimate),
+    column("Attack", lambda row: label(row[0].attack)),
+    column("Model", lambda row: label(row[0].victim)),
+    column("Data", lambda row: label(row[0].dataset)),
+    column("Attempts", lambda row: row[1].attempt, "count"),
+    column("Accuracy", lambda row: row[1].estimate, "share"),
 )
 
 MEDFUZZ2024 = Layout(

@@ -42,7 +42,7 @@ from medstress.analyses.diversity import both_forms, names_by_seed, prompt_simil
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import Cell
 from medstress.analyses.scaling import CURVES, SCALING
-from medstress.analyses.shown import Chart, Column, Entry, Field, Point, Table, label, table
+from medstress.analyses.shown import Chart, Column, Entry, Field, Point, Table, column, label, table
 from medstress.analyses.success import at_budgets
 from medstress.analyses.tuning import ASR, UNREFUTED
 from medstress.analyses.tuning import read as reading
@@ -415,38 +415,23 @@ _CHOSEN_ON: Mapping[str, str] = {
 }
 _Chosen = tuple[Rates, Choice]
 _CHOSEN: Sequence[Field[_Chosen]] = (
-    Field(column=Column(heading="Model"), read=lambda row: label(row[0].setting.place.victim)),
-    Field(column=Column(heading="Data"), read=lambda row: label(row[0].setting.place.dataset)),
-    Field(column=Column(heading="Mentions"), read=lambda row: row[0].setting.types),
-    Field(column=Column(heading="Embedding"), read=lambda row: row[0].setting.embedding or None),
-    Field(column=Column(heading="Rules"), read=lambda row: row[0].setting.rule or None),
-    Field(
-        column=Column(heading="Method"),
-        read=lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label),
+    column("Model", lambda row: label(row[0].setting.place.victim)),
+    column("Data", lambda row: label(row[0].setting.place.dataset)),
+    column("Mentions", lambda row: row[0].setting.types),
+    column("Embedding", lambda row: row[0].setting.embedding or None),
+    column("Rules", lambda row: row[0].setting.rule or None),
+    column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
+    column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
+    column("Tried", lambda row: ", ".join(map(minus, row[1].tried)), key="tried"),
+    column("On", lambda row: _CHOSEN_ON[row[1].rule]),
+    column(
+        "Eligible there",
+        lambda row: Entry(value=row[1].n_eligible, lines=("too few",) if row[1].is_of_few else ()),
+        "count",
+        key="n_eligible",
     ),
-    Field(
-        column=Column(heading="Chosen", key="chosen"),
-        read=lambda row: f"{row[1].symbol} = {minus(row[1].value)}",
-    ),
-    Field(
-        column=Column(heading="Tried", key="tried"),
-        read=lambda row: ", ".join(map(minus, row[1].tried)),
-    ),
-    Field(column=Column(heading="On"), read=lambda row: _CHOSEN_ON[row[1].rule]),
-    Field(
-        column=Column(heading="Eligible there", form="count", key="n_eligible"),
-        read=lambda row: Entry(
-            value=row[1].n_eligible, lines=("too few",) if row[1].is_of_few else ()
-        ),
-    ),
-    Field(
-        column=Column(heading="ASR there (%)", form="percent", key="asr_there"),
-        read=lambda row: row[1].tuning,
-    ),
-    Field(
-        column=Column(heading="ASR reported (%)", form="percent", key="asr_reported"),
-        read=lambda row: row[1].estimate,
-    ),
+    column("ASR there (%)", lambda row: row[1].tuning, "percent", key="asr_there"),
+    column("ASR reported (%)", lambda row: row[1].estimate, "percent", key="asr_reported"),
 )
 
 
@@ -523,17 +508,18 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
 
 
 _OF_N: Sequence[Field[tuple[Setting, float, _AtN]]] = (
-    Field(column=Column(heading="Model"), read=lambda row: label(row[0].place.victim)),
-    Field(column=Column(heading="Data"), read=lambda row: label(row[0].place.dataset)),
-    Field(column=Column(heading="Mentions"), read=lambda row: row[0].types),
-    Field(column=Column(heading="Embedding"), read=lambda row: row[0].embedding or None),
-    Field(column=Column(heading="Rules"), read=lambda row: row[0].rule or None),
-    Field(column=Column(heading="n", form="number"), read=lambda row: row[1]),
-    Field(column=Column(heading="ASR@1 (%)", form="percent", key="asr"), read=lambda r: r[2].asr),
-    Field(column=Column(heading="Diversity", form="score"), read=lambda row: row[2].diversity),
-    Field(
-        column=Column(heading="Similarity", form="score"),
-        read=lambda row: row[2].similarity if row[2].similarity.value is not None else None,
+    column("Model", lambda row: label(row[0].place.victim)),
+    column("Data", lambda row: label(row[0].place.dataset)),
+    column("Mentions", lambda row: row[0].types),
+    column("Embedding", lambda row: row[0].embedding or None),
+    column("Rules", lambda row: row[0].rule or None),
+    column("n", lambda row: row[1], "number"),
+    column("ASR@1 (%)", lambda r: r[2].asr, "percent", key="asr"),
+    column("Diversity", lambda row: row[2].diversity, "score"),
+    column(
+        "Similarity",
+        lambda row: row[2].similarity if row[2].similarity.value is not None else None,
+        "score",
     ),
 )
 
@@ -775,21 +761,15 @@ def _figure_4_embeddings(run: PaperRun) -> Iterator[Part]:
 
 
 def _column(heading: str, key: str, at: int) -> Field[Any]:
-    return Field(column=Column(heading=heading, form="percent", key=key), read=lambda row: row[at])
+    return column(heading, lambda row: row[at], "percent", key=key)
 
 
 _CHANGES_OF_CURVES: Sequence[Field[Any]] = (
-    Field(column=Column(heading="Model"), read=lambda row: label(row[0].setting.place.victim)),
-    Field(
-        column=Column(heading="Questions"),
-        read=lambda row: f"{row[0].setting.place.dataset} {row[0].setting.types}",
-    ),
-    Field(column=Column(heading="Method"), read=lambda row: row[0].words),
-    Field(
-        column=Column(heading="Embeddings"),
-        read=lambda row: f"{row[0].setting.embedding} → {row[1].setting.embedding}",
-    ),
-    Field(column=Column(heading="Budget"), read=lambda row: str(row[2])),
+    column("Model", lambda row: label(row[0].setting.place.victim)),
+    column("Questions", lambda row: f"{row[0].setting.place.dataset} {row[0].setting.types}"),
+    column("Method", lambda row: row[0].words),
+    column("Embeddings", lambda row: f"{row[0].setting.embedding} → {row[1].setting.embedding}"),
+    column("Budget", lambda row: str(row[2])),
     _column("first", "rise_first", 3),
     _column("other", "rise_other", 4),
     _column("change", "rise_change", 5),
@@ -861,14 +841,14 @@ def _left(every: Estimate, unrefuted: Estimate) -> str:
 
 
 _ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
-    Field(column=Column(heading="Model"), read=lambda row: label(row[0].setting.place.victim)),
-    Field(column=Column(heading="Data"), read=lambda row: label(row[0].setting.place.dataset)),
-    Field(column=Column(heading="Mentions"), read=lambda row: row[0].setting.types),
-    Field(column=Column(heading="Attack"), read=lambda row: row[0].words),
-    Field(column=Column(heading="Names"), read=lambda row: row[2]),
-    Field(column=Column(heading="Successes"), read=lambda row: row[3]),
-    Field(column=Column(heading="Budget", form="count"), read=lambda row: row[1]),
-    Field(column=Column(heading="ASR (%)", form="percent", key="asr"), read=lambda row: row[4]),
+    column("Model", lambda row: label(row[0].setting.place.victim)),
+    column("Data", lambda row: label(row[0].setting.place.dataset)),
+    column("Mentions", lambda row: row[0].setting.types),
+    column("Attack", lambda row: row[0].words),
+    column("Names", lambda row: row[2]),
+    column("Successes", lambda row: row[3]),
+    column("Budget", lambda row: row[1], "count"),
+    column("ASR (%)", lambda row: row[4], "percent", key="asr"),
 )
 
 
