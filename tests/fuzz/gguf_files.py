@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -177,8 +176,3 @@ def _tensor(rng: Random) -> tuple[str, bytes]:
 def _deep(rng: Random) -> tuple[str, bytes]:
     depth = rng.choice((1, 10, 300, 900))
     return f"arrays in arrays, {depth} deep", nested(depth)
-
-
-def write_valid(path: Path) -> None:
-    """The file without anything wrong."""
-    path.write_bytes(gguf()[0])
