@@ -10,6 +10,7 @@ from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.control import Control
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
+from medstress.attacks.unasked import Unasked
 from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -94,11 +95,14 @@ def _default(part: AttackPart) -> str:
 def _is_controlled(part: AttackPart) -> bool:
     """Return whether an attack takes right answers away, so that chance has to be told apart.
 
-    What an attack takes that changes the evidence is no error, and a control needs no control.
+    What an attack takes that changes the evidence is no error; a control, and asking the clean
+    items alone, need no control.
     """
-    is_control = isinstance(part.attack, Control)
+    takes_nothing = isinstance(part.attack, Control | Unasked)
     return (
-        QUESTIONS in part.traits.item_kinds and not part.traits.changes_evidence and not is_control
+        QUESTIONS in part.traits.item_kinds
+        and not part.traits.changes_evidence
+        and not takes_nothing
     )
 
 
