@@ -27,14 +27,12 @@ from medstress.page.cases import Cases, as_script, json_of, shared
 from medstress.page.charts import Colours, Drawn, draw, narrowed
 from medstress.report.formats import clean
 from medstress.report.html import html_table
-from medstress.report.summary_page import about
+from medstress.report.summary_page import MOST_ALIKE, about
 
 FIRST_PANELS, FIRST_ROWS = 3, 6
 """Pictures on the first screen, and attacks in each."""
 MOST_LINES = 4
 """Other models on the first screen; the rest stand behind a click."""
-MOST_REMARKS = 12
-"""Remarks of a section that are read at once."""
 MOST_PLACES = 3
 """Places of one remark that are named."""
 OPEN_ROWS = 12
@@ -57,6 +55,8 @@ class Part:
     run: str
     """Its name, where there are several."""
     remarks: Sequence[Sentence]
+    alike: Sequence[Sentence]
+    """More remarks of the same rules, where these have many."""
     charts: Sequence[Drawn]
     tables: Sequence[tuple[str, bool, Markup]]
     """Caption, whether it is open, and the table."""
@@ -74,7 +74,8 @@ class Section:
     @property
     def n_warnings(self) -> int:
         """How many of its remarks are warnings."""
-        return sum(remark.level == "warning" for part in self.parts for remark in part.remarks)
+        remarks = [remark for part in self.parts for remark in (*part.remarks, *part.alike)]
+        return sum(remark.level == "warning" for remark in remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +265,7 @@ def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -
             Part(
                 run=name if len(runs) > 1 else "",
                 remarks=(),
+                alike=(),
                 charts=(),
                 tables=(),
                 lines=list(about(run)),
@@ -286,9 +288,11 @@ def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) ->
         # Several runs have tables of one name.
         tables = [replace(table, name=f"{table.name}-{number}") for table in tables]
     is_open = not charts and bool(tables) and len(tables[0].rows) <= OPEN_ROWS
+    remarks, alike = _sentences(result.remarks())
     return Part(
         run=run,
-        remarks=_sentences(result.remarks()),
+        remarks=remarks,
+        alike=alike,
         charts=charts,
         tables=[
             (table.caption, is_open and table is tables[0], html_table(table)) for table in tables
@@ -296,16 +300,24 @@ def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) ->
     )
 
 
-def _sentences(remarks: Sequence[Remark]) -> list[Sentence]:
-    """Return remarks, warnings first; a sentence on several places is read once."""
-    places: dict[tuple[str, str], dict[str, None]] = {}
+def _sentences(remarks: Sequence[Remark]) -> tuple[list[Sentence], list[Sentence]]:
+    """Return remarks, warnings first, and apart from them what is like the first of its rule.
+
+    A sentence on several places is read once.
+    """
+    by_rule: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
     for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
-        own = places.setdefault((remark.sentence, remark.level), {})
+        own = by_rule.setdefault(remark.rule, {}).setdefault((remark.sentence, remark.level), {})
         own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
-    return [
-        Sentence(text=text, level=level, places=[*filter(None, own)])
-        for (text, level), own in places.items()
-    ]
+    shown, alike = [], []
+    for of_rule in by_rule.values():
+        first, *rest = (
+            Sentence(text=text, level=level, places=[*filter(None, own)])
+            for (text, level), own in of_rule.items()
+        )
+        shown.append(first)
+        (shown if len(rest) < MOST_ALIKE else alike).extend(rest)
+    return shown, alike
 
 
 @lru_cache(maxsize=1)
@@ -325,7 +337,6 @@ def _environment() -> Environment:
     )
     made.globals |= {
         "MOST_LINES": MOST_LINES,
-        "MOST_REMARKS": MOST_REMARKS,
         "MOST_PLACES": MOST_PLACES,
     }
     made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
