@@ -232,13 +232,12 @@ class Names(Shown):
         rows = [row for row in self.sizes if row.unit == "words"]
         if len({(row.low, row.high) for row in rows}) < 2:
             return charts
-        places = [_place(row) for row in rows]
         points = tuple(
             Point(
                 x=_words(row.high or 0),
                 y=row.asr_at_1,
                 series=_words(row.low),
-                panel=f"{label(row.attack).words}, {panel(_place(row), places)}",
+                panel=f"{label(row.attack).words}, {panel(row, rows)}",
             )
             for row in rows
         )
@@ -662,10 +661,6 @@ class Labelled(Placed, Protocol):
     @property
     def attack(self) -> str | None:
         """Label of the attack."""
-
-
-def _place(row: BySize) -> Place:
-    return Place(row.dataset, row.group, row.victim)
 
 
 def _words(n: int) -> str:

@@ -144,13 +144,12 @@ class Reuse(Shown):
         """Share of items flipped against m."""
         if not any(row.reuse.value is not None for row in self.asked):
             return ()
-        places = [_place(row) for row in self.asked]
         points = tuple(
             Point(
                 x=row.m,
                 y=row.reuse,
                 series=row.attack,
-                panel=panel(_place(row), places),
+                panel=panel(row, self.asked),
             )
             for row in self.asked
             if row.reuse.value is not None
@@ -419,10 +418,6 @@ def rank_biased_overlap(
     unseen = sum(overlap[s - 1] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
     tail = ((overlap[n - 1] - overlap[s - 1]) / n + overlap[s - 1] / s) * p**n
     return min((1 - p) / p * (agreement + unseen) + tail, 1.0)
-
-
-def _place(row: Reused) -> Place:
-    return Place(row.dataset, row.group, row.victim)
 
 
 ASKED: Sequence[Field[Reused]] = (

@@ -155,11 +155,6 @@ class Series:
     random: AtExponent | None
     shared: Shared = field(metadata=FLAT)
 
-    @property
-    def place(self) -> Place:
-        """Where the attacks were tried."""
-        return Place(self.dataset, self.group, self.victim)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sized:
@@ -238,14 +233,13 @@ class Scaling(Shown):
         """Success and diversity against n, and success against size."""
         charts = []
         lines = [series for series in self.exponents if len(series.points) > 1]
-        places = [series.place for series in lines]
         for name, title, y in (
             ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
             ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
             ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
         ):
             points = [
-                Point(x=point.n, y=value, series=_budget(series), panel=panel(series.place, places))
+                Point(x=point.n, y=value, series=_budget(series), panel=panel(series, lines))
                 for series in lines
                 for point in _on_axis(series)
                 if (value := getattr(point, name)).value is not None and point.n is not None
@@ -294,7 +288,7 @@ class Scaling(Shown):
             Remark(
                 rule="regime",
                 level="note",
-                where=where(series.place, ", ".join(p.attack for p in series.points)),
+                where=where(series, ", ".join(p.attack for p in series.points)),
                 sentence=_in_words(series, test),
             )
             for series in self.exponents

@@ -370,17 +370,16 @@ class Tuning(Shown):
 
     def charts(self) -> Sequence[Chart]:
         """The rate at every n, and the chosen ones on other items."""
-        places = [grid.place for grid in self.grids]
         points = [
             Point(x=point.n, y=point.estimate, series=f"{grid.attack}, tuned", panel=at)
             for grid in self.grids
-            for at in [panel(grid.place, places)]
+            for at in [panel(grid, self.grids)]
             for point in grid.points
         ]
         points += [
             Point(x=c.n, y=c.reported_on.estimate, series=f"{c.attack}, others", panel=at)
             for c in self.choices
-            for at in [panel(c.place, places)]
+            for at in [panel(c, self.grids)]
             if c.reported_on is not None
         ]
         return [
