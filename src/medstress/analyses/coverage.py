@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -724,12 +725,8 @@ DISTANCES: Sequence[Field[BySize]] = (
 )
 
 
-def _of_sweep(row: tuple[Sweep, object]) -> Sweep:
-    return row[0]
-
-
 CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
-    *_labels(_of_sweep),
+    *_labels(itemgetter(0)),
     column("Names from", lambda pair: pair[1].low, "number"),
     column("to", lambda pair: pair[1].high, "number"),
     column(

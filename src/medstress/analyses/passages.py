@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
     where,
 )
@@ -465,9 +466,7 @@ _ACCURACIES: Sequence[Field[Accuracies]] = (
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
     column("Attack", lambda row: label(row.attack)),
-    column("Model", lambda row: label(row.victim)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group), wide=True),
+    *place_labels(lambda row: row),
     column("Follows the passage", lambda row: row.followed, "share", key="followed"),
     column("Keeps the key", lambda row: row.kept, "share", key="kept"),
     column("Other", lambda row: row.other, "share"),

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -433,14 +434,10 @@ ASKED: Sequence[Field[Reused]] = (
 )
 
 
-def _of_list(row: tuple[Listed, object]) -> Listed:
-    return row[0]
-
-
 NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
     column("Name", lambda pair: pair[1].name),
     column("Attack", lambda pair: label(pair[0].attack)),
-    *place_labels(_of_list),
+    *place_labels(itemgetter(0)),
     column("Successes", lambda pair: pair[1].n_successes, "count"),
     column("Items", lambda pair: pair[1].n_items, "count"),
 )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log10
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -682,10 +683,6 @@ def _why(estimate: Estimate) -> Entry:
     return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
 
 
-def _of_series(row: tuple[Series, object]) -> Series:
-    return row[0]
-
-
 CURVES: Sequence[Field[Curve]] = (
     column("Attack", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
@@ -720,7 +717,7 @@ PAIRS: Sequence[Field[CurvePair]] = (
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
     column("Attack", lambda pair: label(pair[1].attack)),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("n", lambda pair: pair[1].n, "number"),
     column("Lost (ASR)", lambda pair: pair[1].asr, "share"),
     column("at the first query", lambda pair: pair[1].asr_at_1, "share"),
@@ -734,7 +731,7 @@ POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
 )
 TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
     column("Names", lambda pair: pair[1].comparison),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("Against", lambda pair: pair[1].against),
     column("Difference", lambda p: p[1].difference, "score"),
     column("p", lambda pair: pair[1].p, "p"),
@@ -742,7 +739,7 @@ TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
 )
 PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
     column("Success", lambda row: row[1][0]),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("n", lambda row: row[1][1].n, "score"),
     column(
         "Inside the grid", lambda row: row[1][1].inside_share, "number", tip="share of resamples"

@@ -29,6 +29,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
 )
 from medstress.core.arms import Place
@@ -512,12 +513,7 @@ def _choice_from(row: Mapping[str, Any]) -> Choice:
 
 
 def _labels(of: Callable[[Any], Grid | Choice]) -> list[Field[Any]]:
-    return [
-        column("Attack", lambda row: label(of(row).attack)),
-        column("Model", lambda row: label(of(row).victim)),
-        column("Data", lambda row: label(of(row).dataset), wide=True),
-        column("Group", lambda row: label(of(row).group), wide=True),
-    ]
+    return [column("Attack", lambda row: label(of(row).attack)), *place_labels(of)]
 
 
 def _eligible(one: Choice) -> Entry:
