@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     label,
     panel,
     table,
@@ -464,10 +465,6 @@ def _labels(of: Callable[[Any], AttemptsOfArm]) -> list[Field[Any]]:
     ]
 
 
-def _if_any(share: Estimate) -> Estimate | None:
-    return share if share.n else None
-
-
 _ROW, _PART = _labels(lambda row: row), _labels(lambda pair: pair[0])
 _OUTCOMES: Sequence[Field[Any]] = (
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
@@ -505,8 +502,8 @@ _JUDGES: Sequence[Field[Any]] = (
 _PANELS: Sequence[Field[Any]] = (
     column("Still right", lambda pair: pair[1].n_right, "count", tip="successes, say the judges"),
     column("Not right", lambda pair: pair[1].n_wrong, "count"),
-    column("Agrees where people say right", lambda pair: _if_any(pair[1].agrees_right), "share"),
-    column("Agrees where people say wrong", lambda pair: _if_any(pair[1].agrees_wrong), "share"),
+    column("Agrees where people say right", lambda pair: if_any(pair[1].agrees_right), "share"),
+    column("Agrees where people say wrong", lambda pair: if_any(pair[1].agrees_wrong), "share"),
 )
 
 

@@ -29,6 +29,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     label,
     panel,
     place_labels,
@@ -691,7 +692,7 @@ NAMED: Sequence[Field[Named]] = (
     column("plain", lambda row: row.indices.diversity, "score", tip="as in the paper", wide=True),
     column(
         "Prompt similarity",
-        lambda row: row.indices.prompt_similarity if row.indices.prompt_similarity.n else None,
+        lambda row: if_any(row.indices.prompt_similarity),
         "score",
         tip="mean cosine",
         wide=True,

@@ -24,6 +24,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     table,
 )
 from medstress.core.trials import Trial
@@ -514,13 +515,9 @@ def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
     return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
 
 
-def _if_any(share: Estimate) -> Estimate | None:
-    return share if share.n else None
-
-
 _JUDGEMENTS: Sequence[Field[Any]] = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
-    column("Yes", lambda one: _if_any(one.yes), "share", tip="of the settled cases"),
+    column("Yes", lambda one: if_any(one.yes), "share", tip="of the settled cases"),
     column("Cases", "n_cases", "count"),
     column("Split", "n_split", "count", tip="raters disagree"),
     column("Decided", "n_decided", "count", tip="by an adjudicator"),
@@ -556,6 +553,6 @@ _ON_PLANTED: Sequence[Field[Any]] = (
 )
 _ANSWERS: Sequence[Field[Any]] = (
     column("Who answered", lambda row: row[0]),
-    column("Clean", lambda row: _if_any(row[1].clean), "share"),
-    column("Attacked", lambda row: _if_any(row[1].attacked), "share"),
+    column("Clean", lambda row: if_any(row[1].clean), "share"),
+    column("Attacked", lambda row: if_any(row[1].attacked), "share"),
 )

@@ -195,6 +195,11 @@ def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
     ]
 
 
+def if_any(share: Estimate) -> Estimate | None:
+    """Return a share for a table, which is empty where nothing is counted."""
+    return share if share.n else None
+
+
 def as_entry(value: Value | Entry) -> Entry:
     """Return a value as an entry of a table."""
     return value if isinstance(value, Entry) else Entry(value=value)
