@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import capital
 from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
@@ -237,7 +238,7 @@ class Review(Shown):
             if one.n_judged < one.n_cases:
                 yield Remark(
                     rule="unfinished_sample",
-                    sentence=f"{_begin(one.rater)} has judged {one.n_judged:,} of the "
+                    sentence=f"{capital(one.rater)} has judged {one.n_judged:,} of the "
                     f"{one.n_cases:,} cases of the sample: those that are left may be harder.",
                 )
 
@@ -357,10 +358,6 @@ REVIEW = ReviewOfRun()
 
 def _name(one: OneReview) -> str:
     return one.reviewer.casefold()
-
-
-def _begin(rater: str) -> str:
-    return rater[:1].upper() + rater[1:]
 
 
 def _called(number: int) -> str:
