@@ -11,10 +11,9 @@ References:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -212,9 +211,7 @@ def attempts_of(cell: Cell) -> AttemptsOfArm | None:
         n_made=len(made),
         n_asked=sum(answer is not None for _, _, answer in made),
         n_judged=sum("panel" in one for _, one, _ in made),
-        attempts_to_success=ToSuccess(
-            median=float(median(taken)) if taken else None, mean=fmean(taken) if taken else None
-        ),
+        attempts_to_success=ToSuccess.of(taken),
         gates=list(_gates(cell, made)),
         judges=judges,
         asr_unjudged=cell.share(cell.read("asr").only(outside)) if unjudged else None,
@@ -317,7 +314,11 @@ class Attempts(Shown):
         rows = self.rows
         panels = [(row, row.panel) for row in rows if row.panel is not None]
         parts = (
-            ("attempts-lost", _LOST, [(row, why) for row in rows for why in _reasons(row)]),
+            (
+                "attempts-lost",
+                _LOST,
+                [(r, why) for r in rows for why in r.lost_by_reason.items()],
+            ),
             ("gates", _GATES, [(row, gate) for row in rows for gate in row.gates]),
             ("judges", _JUDGES, [(row, judge) for row in rows for judge in row.judges]),
             ("panel", _PANELS, panels),
@@ -451,10 +452,6 @@ _CAPTIONS: Mapping[str, tuple[str, int, Sequence[str]]] = {
     ),
 }
 """Name of a table -> its caption, how many columns name a row, and notes."""
-
-
-def _reasons(row: AttemptsOfArm) -> Iterable[tuple[str, int]]:
-    return row.lost_by_reason.items()
 
 
 def _labels(of: Callable[[Any], AttemptsOfArm]) -> list[Field[Any]]:
