@@ -205,7 +205,7 @@ REUSE = ReuseOfRun()
 
 
 def _eligible(cell: Cell) -> list[Trial]:
-    return [t for t, is_eligible in zip(cell.trials, cell.eligible, strict=True) if is_eligible]
+    return [trial for trial in cell.trials if trial.is_eligible]
 
 
 def ranking(trials: Iterable[Trial]) -> list[Ranked]:

@@ -334,7 +334,7 @@ def budget_of(cell: Cell) -> int:
     return min(budget, max(MOST, *(trial.queries.asked for trial in cell.trials)))
 
 
-def hits(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False) -> Hits:
+def hits_of(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False) -> Hits:
     """Count the successes within every budget, unit by unit.
 
     Args:
@@ -345,13 +345,13 @@ def hits(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False
     """
     place = {unit: i for i, unit in enumerate(units)}
     first, counts = np.zeros((len(units), budget)), np.zeros(len(units))
-    for trial, is_eligible in zip(cell.trials, cell.eligible, strict=True):
+    for trial, query in zip(cell.trials, cell.first, strict=True):
         i = place.get(trial.item.id if by_item else trial.cluster)
-        if i is None or not is_eligible:
+        if i is None or not trial.is_eligible:
             continue
         counts[i] += 1
-        if trial.first is not None and trial.first.query <= budget:
-            first[i, trial.first.query - 1] += 1
+        if query <= budget:
+            first[i, query - 1] += 1
     return Hits(successes=first.cumsum(axis=1), counts=counts)
 
 
@@ -362,7 +362,7 @@ def _add_curves(
     # An attack that asks every name has no budget to recommend.
     limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
-    arms = [(cell, hits(cell, units, budget_of(cell))) for cell in limited]
+    arms = [(cell, hits_of(cell, units, budget_of(cell))) for cell in limited]
     for cell, arm in arms:
         curves.append(
             Curve(
@@ -455,7 +455,7 @@ def _compared(
     clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
     items = sorted(clusters)
     chosen = [*members, *((random,) if random else ())]
-    arms = [hits(cell, items, budget, by_item=True) for cell in chosen]
+    arms = [hits_of(cell, items, budget, by_item=True) for cell in chosen]
     shared = np.all([arm.counts > 0 for arm in arms], axis=0)
     rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
     documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
