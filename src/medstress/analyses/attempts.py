@@ -11,10 +11,9 @@ References:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     label,
     panel,
     table,
@@ -211,9 +211,7 @@ def attempts_of(cell: Cell) -> AttemptsOfArm | None:
         n_made=len(made),
         n_asked=sum(answer is not None for _, _, answer in made),
         n_judged=sum("panel" in one for _, one, _ in made),
-        attempts_to_success=ToSuccess(
-            median=float(median(taken)) if taken else None, mean=fmean(taken) if taken else None
-        ),
+        attempts_to_success=ToSuccess.of(taken),
         gates=list(_gates(cell, made)),
         judges=judges,
         asr_unjudged=cell.share(cell.read("asr").only(outside)) if unjudged else None,
@@ -316,7 +314,11 @@ class Attempts(Shown):
         rows = self.rows
         panels = [(row, row.panel) for row in rows if row.panel is not None]
         parts = (
-            ("attempts-lost", _LOST, [(row, why) for row in rows for why in _reasons(row)]),
+            (
+                "attempts-lost",
+                _LOST,
+                [(r, why) for r in rows for why in r.lost_by_reason.items()],
+            ),
             ("gates", _GATES, [(row, gate) for row in rows for gate in row.gates]),
             ("judges", _JUDGES, [(row, judge) for row in rows for judge in row.judges]),
             ("panel", _PANELS, panels),
@@ -452,20 +454,12 @@ _CAPTIONS: Mapping[str, tuple[str, int, Sequence[str]]] = {
 """Name of a table -> its caption, how many columns name a row, and notes."""
 
 
-def _reasons(row: AttemptsOfArm) -> Iterable[tuple[str, int]]:
-    return row.lost_by_reason.items()
-
-
 def _labels(of: Callable[[Any], AttemptsOfArm]) -> list[Field[Any]]:
     return [
         column("Attack", lambda one: label(of(one).attack)),
         column("Model", lambda one: label(of(one).victim)),
         column("Data", lambda one: label(of(one).dataset), wide=True),
     ]
-
-
-def _if_any(share: Estimate) -> Estimate | None:
-    return share if share.n else None
 
 
 _ROW, _PART = _labels(lambda row: row), _labels(lambda pair: pair[0])
@@ -505,8 +499,8 @@ _JUDGES: Sequence[Field[Any]] = (
 _PANELS: Sequence[Field[Any]] = (
     column("Still right", lambda pair: pair[1].n_right, "count", tip="successes, say the judges"),
     column("Not right", lambda pair: pair[1].n_wrong, "count"),
-    column("Agrees where people say right", lambda pair: _if_any(pair[1].agrees_right), "share"),
-    column("Agrees where people say wrong", lambda pair: _if_any(pair[1].agrees_wrong), "share"),
+    column("Agrees where people say right", lambda pair: if_any(pair[1].agrees_right), "share"),
+    column("Agrees where people say wrong", lambda pair: if_any(pair[1].agrees_wrong), "share"),
 )
 
 

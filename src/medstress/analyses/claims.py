@@ -43,7 +43,7 @@ from medstress.analyses.diversity import gini_simpson
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import NEVER, Cell, Reading, Run, contrast, pair
-from medstress.analyses.scaling import Sized, peak, trend
+from medstress.analyses.scaling import Sized, hits_of, peak, trend
 from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.analyses.success import knowledge
 from medstress.analyses.tuning import ASR, read
@@ -453,7 +453,7 @@ def shared_items(*sides: Side) -> dict[str, str]:
     documents: dict[str, str] = {}
     every: list[set[str]] = []
     for cell in (cell for side in sides for cell in side):
-        eligible = [t for t, keep in zip(cell.trials, cell.eligible, strict=True) if keep]
+        eligible = [trial for trial in cell.trials if trial.is_eligible]
         documents |= {trial.item.id: trial.cluster for trial in eligible}
         every.append({trial.item.id for trial in eligible})
     return {item: documents[item] for item in sorted(set.intersection(*every))} if every else {}
@@ -536,9 +536,7 @@ def _settled(cell: Cell, *, hits: bool) -> Cell:
         first[cell.eligible & cell.lacks] = 1
     else:
         first[cell.unread] = NEVER
-    masks = ("eligible", "answered", "open_clean", "lacks", "unread")
-    columns = {name: getattr(cell, name) for name in masks}
-    return Cell(cell.trials, cell.units, {**columns, "first": first})
+    return cell.with_first(first)
 
 
 def at_worst(effect: Callable[[Side, Side], Estimate], first: Side, second: Side) -> Estimate:
@@ -587,18 +585,9 @@ def item_curves(side: Side, items: Iterable[str], budget: int) -> Numbers:
     Returns:
         The mean over the attacks of the side, shape (n_items, budget).
     """
-    at = {item: i for i, item in enumerate(items)}
-    curves = []
-    for cell in side:
-        sums, counts = np.zeros((len(at), budget)), np.zeros((len(at), 1))
-        for trial, first, keep in zip(cell.trials, cell.first, cell.eligible, strict=True):
-            i = at.get(trial.item.id)
-            if i is not None and keep:
-                counts[i] += 1
-                if first <= budget:
-                    sums[i, first - 1 :] += 1
-        curves.append(sums / counts)
-    return np.asarray(np.mean(curves, axis=0))
+    order = list(items)
+    counted = [hits_of(cell, order, budget, by_item=True) for cell in side]
+    return np.asarray(np.mean([c.successes / c.counts[:, None] for c in counted], axis=0))
 
 
 def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
@@ -897,7 +886,7 @@ def dominated(cells: Sequence[Cell], m: int = TOP) -> Effect:
     hits: list[bool] = []
     paths: list[tuple[Any, ...]] = []
     for cell in cells:
-        trials = [t for t, keep in zip(cell.trials, cell.eligible, strict=True) if keep]
+        trials = [trial for trial in cell.trials if trial.is_eligible]
         tops = cross_fitted(trials, m)
         for trial in trials:
             if trial.first is not None and trial.first.name is not None:

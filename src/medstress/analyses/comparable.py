@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from medstress.analyses.run import Cell, Run
 from medstress.core.attacked import NAME as STORED
@@ -23,7 +23,7 @@ from medstress.core.attacked import Selection
 from medstress.core.errors import UsageError
 
 Factor: TypeAlias = Literal["victim", "attack", "group"]
-FACTORS: Sequence[Factor] = ("victim", "attack", "group")
+FACTORS: Sequence[Factor] = get_args(Factor)
 Spec: TypeAlias = Mapping[str, Any]
 Names: TypeAlias = tuple[str, str]
 """What the two sides are called: A and B."""

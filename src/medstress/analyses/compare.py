@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -41,16 +41,8 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.multiplicity import holm
 
-DECISIONS: tuple[Decision, ...] = (
-    "worse",
-    "nothing to compare",
-    "undecided",
-    "worse by less than the margin",
-    "no worse than the margin",
-    "equivalent within the margin",
-    "better",
-)
-"""What a row can show of B, the one to heed first."""
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+"""The one to heed first."""
 _CLAUSES = {
     "accuracy_after": "accuracy after the attack is {b} in {B} and {a} in {A}",
     "accuracy": "accuracy before the attack is {b} in {B} and {a} in {A}",

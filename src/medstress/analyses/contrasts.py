@@ -38,6 +38,7 @@ Decision: TypeAlias = Literal[
     "equivalent within the margin",
     "better",
 ]
+"""What a row can show of B, the one to heed first."""
 Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     label,
     panel,
     place_labels,
@@ -232,13 +234,12 @@ class Names(Shown):
         rows = [row for row in self.sizes if row.unit == "words"]
         if len({(row.low, row.high) for row in rows}) < 2:
             return charts
-        places = [_place(row) for row in rows]
         points = tuple(
             Point(
                 x=_words(row.high or 0),
                 y=row.asr_at_1,
                 series=_words(row.low),
-                panel=f"{label(row.attack).words}, {panel(_place(row), places)}",
+                panel=f"{label(row.attack).words}, {panel(row, rows)}",
             )
             for row in rows
         )
@@ -664,10 +665,6 @@ class Labelled(Placed, Protocol):
         """Label of the attack."""
 
 
-def _place(row: BySize) -> Place:
-    return Place(row.dataset, row.group, row.victim)
-
-
 def _words(n: int) -> str:
     return f"{n} or more" if n == MOST_WORDS else str(n)
 
@@ -695,7 +692,7 @@ NAMED: Sequence[Field[Named]] = (
     column("plain", lambda row: row.indices.diversity, "score", tip="as in the paper", wide=True),
     column(
         "Prompt similarity",
-        lambda row: row.indices.prompt_similarity if row.indices.prompt_similarity.n else None,
+        lambda row: if_any(row.indices.prompt_similarity),
         "score",
         tip="mean cosine",
         wide=True,
@@ -729,12 +726,8 @@ DISTANCES: Sequence[Field[BySize]] = (
 )
 
 
-def _of_sweep(row: tuple[Sweep, object]) -> Sweep:
-    return row[0]
-
-
 CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
-    *_labels(_of_sweep),
+    *_labels(itemgetter(0)),
     column("Names from", lambda pair: pair[1].low, "number"),
     column("to", lambda pair: pair[1].high, "number"),
     column(

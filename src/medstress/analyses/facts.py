@@ -20,7 +20,7 @@ from medstress.analyses.success import UNSEEN
 from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.stats.estimate import Estimate, Z, quantile, sidak, wilson_ends
+from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
 from medstress.stats.paired import Difference, tango
 
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
@@ -215,12 +215,6 @@ class Facts:
         return names.DOCUMENTS if has_documents else names.TEXTS
 
     @property
-    def is_tied(self) -> bool:
-        """Whether a hash decides nearly every answer, because options share the best score."""
-        n = self.row.counts
-        return n.n_ties >= n.n_trials - n.n_not_attackable > 0
-
-    @property
     def takes_no_harm(self) -> bool:
         """Whether harmless edits take nothing."""
         return self.harmless is not None and not self.harmless.value
@@ -393,7 +387,7 @@ def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
     if row.cell.attack.asks_clean_only and row.knows is not None:
         return row.knows.accuracy, None, ""
     asr = row.success.asr if row.success else None
-    return asr or Estimate(value=None, n=0, low=None, high=None, method=""), None, ""
+    return asr or unknown(""), None, ""
 
 
 def _changes_nothing(cell: Cell) -> bool:

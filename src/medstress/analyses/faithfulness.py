@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     label,
     panel,
     table,
@@ -349,11 +351,8 @@ FAITHFULNESS = FaithfulnessOfRun()
 
 
 def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Any]:
-    def read(row: Mentioned) -> Estimate | None:
-        share: Estimate = getattr(row, name)
-        return share if share.n else None
-
-    return column(heading, read, "share", tip=tip, key=name, wide=wide)
+    share = attrgetter(name)
+    return column(heading, lambda row: if_any(share(row)), "share", tip=tip, key=name, wide=wide)
 
 
 _FIELDS: Sequence[Field[Any]] = (

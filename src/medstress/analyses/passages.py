@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
     where,
 )
@@ -85,7 +86,6 @@ class Evidence:
     The three shares add up to 1.
     """
 
-    place: Place = field(metadata=HIDDEN)
     dataset: str
     group: str
     victim: str
@@ -175,7 +175,6 @@ class Passages(Shown):
                 )
             )
         if self.evidence:
-            places = [row.place for row in self.evidence]
             charts.append(
                 Chart(
                     name="evidence",
@@ -184,7 +183,7 @@ class Passages(Shown):
                     x="attack",
                     y="share of right answers",
                     points=tuple(
-                        Point(x=row.attack, y=share, series=name, panel=panel(row.place, places))
+                        Point(x=row.attack, y=share, series=name, panel=panel(row, self.evidence))
                         for row in self.evidence
                         for name, share in (
                             ("follows the passage", row.followed),
@@ -230,7 +229,7 @@ class Passages(Shown):
                 remarks.append(
                     Remark(
                         rule="remembers",
-                        where=where(row.place, row.attack),
+                        where=where(row, row.attack),
                         level="note",
                         sentence=f"{row.victim} keeps the key more often than it follows the "
                         f"passage under {row.attack}: it remembers rather than reads.",
@@ -434,7 +433,6 @@ def _evidence(cell: Cell) -> Iterator[Evidence]:
     followed = cell.mask(lambda t: t.supported is not None and _last(t) == t.supported)
     kept = cell.mask(lambda t: _last(t) == t.item.key)
     yield Evidence(
-        place=cell.place,
         **cell.place._asdict(),
         attack=cell.attack.label,
         followed=share(followed),
@@ -468,9 +466,7 @@ _ACCURACIES: Sequence[Field[Accuracies]] = (
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
     column("Attack", lambda row: label(row.attack)),
-    column("Model", lambda row: label(row.victim)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group), wide=True),
+    *place_labels(lambda row: row),
     column("Follows the passage", lambda row: row.followed, "share", key="followed"),
     column("Keeps the key", lambda row: row.kept, "share", key="kept"),
     column("Other", lambda row: row.other, "share"),

@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
     where,
 )
@@ -319,9 +320,7 @@ def _net_fields(rows: Sequence[Probe]) -> list[Field[Probe]]:
 
 LABELS: Sequence[Field[Probe]] = (
     column("Probe", lambda row: label(row.attack)),
-    column("Model", lambda row: label(row.victim)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group), wide=True),
+    *place_labels(lambda row: row),
 )
 _OF_ANSWERS: Sequence[Field[Any]] = (
     column(

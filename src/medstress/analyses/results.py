@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from medstress.analyses import controls, diversity, scores, scorings, success, validity
@@ -24,6 +25,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
 )
 
@@ -203,9 +205,7 @@ RESULTS = ResultsOfRun()
 ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
 LABELS: Sequence[Field[Row]] = (
     column("Attack", lambda row: label(row.key.attack)),
-    column("Model", lambda row: label(row.key.victim)),
-    column("Data", lambda row: label(row.key.dataset), wide=True),
-    column("Group", lambda row: label(row.key.group), wide=True),
+    *place_labels(attrgetter("key")),
 )
 KNOWS: Sequence[Field[Row]] = (
     column(

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -144,13 +145,12 @@ class Reuse(Shown):
         """Share of items flipped against m."""
         if not any(row.reuse.value is not None for row in self.asked):
             return ()
-        places = [_place(row) for row in self.asked]
         points = tuple(
             Point(
                 x=row.m,
                 y=row.reuse,
                 series=row.attack,
-                panel=panel(_place(row), places),
+                panel=panel(row, self.asked),
             )
             for row in self.asked
             if row.reuse.value is not None
@@ -205,7 +205,7 @@ REUSE = ReuseOfRun()
 
 
 def _eligible(cell: Cell) -> list[Trial]:
-    return [t for t, is_eligible in zip(cell.trials, cell.eligible, strict=True) if is_eligible]
+    return [trial for trial in cell.trials if trial.is_eligible]
 
 
 def ranking(trials: Iterable[Trial]) -> list[Ranked]:
@@ -421,10 +421,6 @@ def rank_biased_overlap(
     return min((1 - p) / p * (agreement + unseen) + tail, 1.0)
 
 
-def _place(row: Reused) -> Place:
-    return Place(row.dataset, row.group, row.victim)
-
-
 ASKED: Sequence[Field[Reused]] = (
     column("Attack", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
@@ -438,14 +434,10 @@ ASKED: Sequence[Field[Reused]] = (
 )
 
 
-def _of_list(row: tuple[Listed, object]) -> Listed:
-    return row[0]
-
-
 NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
     column("Name", lambda pair: pair[1].name),
     column("Attack", lambda pair: label(pair[0].attack)),
-    *place_labels(_of_list),
+    *place_labels(itemgetter(0)),
     column("Successes", lambda pair: pair[1].n_successes, "count"),
     column("Items", lambda pair: pair[1].n_items, "count"),
 )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import capital
 from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
@@ -24,6 +25,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
+    if_any,
     table,
 )
 from medstress.core.trials import Trial
@@ -236,7 +238,7 @@ class Review(Shown):
             if one.n_judged < one.n_cases:
                 yield Remark(
                     rule="unfinished_sample",
-                    sentence=f"{_begin(one.rater)} has judged {one.n_judged:,} of the "
+                    sentence=f"{capital(one.rater)} has judged {one.n_judged:,} of the "
                     f"{one.n_cases:,} cases of the sample: those that are left may be harder.",
                 )
 
@@ -356,10 +358,6 @@ REVIEW = ReviewOfRun()
 
 def _name(one: OneReview) -> str:
     return one.reviewer.casefold()
-
-
-def _begin(rater: str) -> str:
-    return rater[:1].upper() + rater[1:]
 
 
 def _called(number: int) -> str:
@@ -514,13 +512,9 @@ def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
     return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
 
 
-def _if_any(share: Estimate) -> Estimate | None:
-    return share if share.n else None
-
-
 _JUDGEMENTS: Sequence[Field[Any]] = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
-    column("Yes", lambda one: _if_any(one.yes), "share", tip="of the settled cases"),
+    column("Yes", lambda one: if_any(one.yes), "share", tip="of the settled cases"),
     column("Cases", "n_cases", "count"),
     column("Split", "n_split", "count", tip="raters disagree"),
     column("Decided", "n_decided", "count", tip="by an adjudicator"),
@@ -556,6 +550,6 @@ _ON_PLANTED: Sequence[Field[Any]] = (
 )
 _ANSWERS: Sequence[Field[Any]] = (
     column("Who answered", lambda row: row[0]),
-    column("Clean", lambda row: _if_any(row[1].clean), "share"),
-    column("Attacked", lambda row: _if_any(row[1].attacked), "share"),
+    column("Clean", lambda row: if_any(row[1].clean), "share"),
+    column("Attacked", lambda row: if_any(row[1].attacked), "share"),
 )

@@ -315,8 +315,12 @@ class Cell:
         first = [
             NEVER if t.first is None else t.first.attempt or t.first.query for t in self.trials
         ]
+        return self.with_first(np.array(first))
+
+    def with_first(self, first: NDArray[np.int64]) -> Cell:
+        """Return the cell with other queries of first successes, shape (n,)."""
         columns = {name: getattr(self, name) for name in self._MASKS}
-        return Cell(self.trials, self.units, {**columns, "first": np.array(first)})
+        return Cell(self.trials, self.units, {**columns, "first": first})
 
     def flipped(self, budget: int) -> Mask:
         """Return which trials are flipped within a budget."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log10
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -155,11 +156,6 @@ class Series:
     random: AtExponent | None
     shared: Shared = field(metadata=FLAT)
 
-    @property
-    def place(self) -> Place:
-        """Where the attacks were tried."""
-        return Place(self.dataset, self.group, self.victim)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sized:
@@ -238,14 +234,13 @@ class Scaling(Shown):
         """Success and diversity against n, and success against size."""
         charts = []
         lines = [series for series in self.exponents if len(series.points) > 1]
-        places = [series.place for series in lines]
         for name, title, y in (
             ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
             ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
             ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
         ):
             points = [
-                Point(x=point.n, y=value, series=_budget(series), panel=panel(series.place, places))
+                Point(x=point.n, y=value, series=_budget(series), panel=panel(series, lines))
                 for series in lines
                 for point in _on_axis(series)
                 if (value := getattr(point, name)).value is not None and point.n is not None
@@ -294,7 +289,7 @@ class Scaling(Shown):
             Remark(
                 rule="regime",
                 level="note",
-                where=where(series.place, ", ".join(p.attack for p in series.points)),
+                where=where(series, ", ".join(p.attack for p in series.points)),
                 sentence=_in_words(series, test),
             )
             for series in self.exponents
@@ -339,7 +334,7 @@ def budget_of(cell: Cell) -> int:
     return min(budget, max(MOST, *(trial.queries.asked for trial in cell.trials)))
 
 
-def hits(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False) -> Hits:
+def hits_of(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False) -> Hits:
     """Count the successes within every budget, unit by unit.
 
     Args:
@@ -350,13 +345,13 @@ def hits(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = False
     """
     place = {unit: i for i, unit in enumerate(units)}
     first, counts = np.zeros((len(units), budget)), np.zeros(len(units))
-    for trial, is_eligible in zip(cell.trials, cell.eligible, strict=True):
+    for trial, query in zip(cell.trials, cell.first, strict=True):
         i = place.get(trial.item.id if by_item else trial.cluster)
-        if i is None or not is_eligible:
+        if i is None or not trial.is_eligible:
             continue
         counts[i] += 1
-        if trial.first is not None and trial.first.query <= budget:
-            first[i, trial.first.query - 1] += 1
+        if query <= budget:
+            first[i, query - 1] += 1
     return Hits(successes=first.cumsum(axis=1), counts=counts)
 
 
@@ -367,7 +362,7 @@ def _add_curves(
     # An attack that asks every name has no budget to recommend.
     limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
-    arms = [(cell, hits(cell, units, budget_of(cell))) for cell in limited]
+    arms = [(cell, hits_of(cell, units, budget_of(cell))) for cell in limited]
     for cell, arm in arms:
         curves.append(
             Curve(
@@ -460,7 +455,7 @@ def _compared(
     clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
     items = sorted(clusters)
     chosen = [*members, *((random,) if random else ())]
-    arms = [hits(cell, items, budget, by_item=True) for cell in chosen]
+    arms = [hits_of(cell, items, budget, by_item=True) for cell in chosen]
     shared = np.all([arm.counts > 0 for arm in arms], axis=0)
     rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
     documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
@@ -688,10 +683,6 @@ def _why(estimate: Estimate) -> Entry:
     return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
 
 
-def _of_series(row: tuple[Series, object]) -> Series:
-    return row[0]
-
-
 CURVES: Sequence[Field[Curve]] = (
     column("Attack", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
@@ -726,7 +717,7 @@ PAIRS: Sequence[Field[CurvePair]] = (
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
     column("Attack", lambda pair: label(pair[1].attack)),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("n", lambda pair: pair[1].n, "number"),
     column("Lost (ASR)", lambda pair: pair[1].asr, "share"),
     column("at the first query", lambda pair: pair[1].asr_at_1, "share"),
@@ -740,7 +731,7 @@ POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
 )
 TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
     column("Names", lambda pair: pair[1].comparison),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("Against", lambda pair: pair[1].against),
     column("Difference", lambda p: p[1].difference, "score"),
     column("p", lambda pair: pair[1].p, "p"),
@@ -748,7 +739,7 @@ TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
 )
 PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
     column("Success", lambda row: row[1][0]),
-    *place_labels(_of_series),
+    *place_labels(itemgetter(0)),
     column("n", lambda row: row[1][1].n, "score"),
     column(
         "Inside the grid", lambda row: row[1][1].inside_share, "number", tip="share of resamples"

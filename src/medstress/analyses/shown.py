@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
-from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
 
 R = TypeVar("R")
@@ -172,7 +171,7 @@ def table(
 
 
 class Placed(Protocol):
-    """What names a place, such as a row of results."""
+    """What names a place: a `medstress.core.arms.Place`, or a row of results."""
 
     @property
     def dataset(self) -> str:
@@ -194,6 +193,11 @@ def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
         column("Data", lambda row: label(of(row).dataset), wide=True),
         column("Group", lambda row: label(of(row).group), wide=True),
     ]
+
+
+def if_any(share: Estimate) -> Estimate | None:
+    """Return a share for a table, which is empty where nothing is counted."""
+    return share if share.n else None
 
 
 def as_entry(value: Value | Entry) -> Entry:
@@ -283,14 +287,15 @@ class Shown:
         return ()
 
 
-def where(place: Place, attack: str) -> tuple[str, ...]:
+def where(place: Placed, attack: str) -> tuple[str, ...]:
     """Return what a remark speaks of."""
-    return (*place, attack)
+    return place.dataset, place.group, place.victim, attack
 
 
-def panel(place: Place, places: Iterable[Place]) -> str:
+def panel(place: Placed, places: Iterable[Placed]) -> str:
     """Return the heading of a panel: the model, and what else differs among places.
 
+    >>> from medstress.core.arms import Place
     >>> panel(Place("q", "drugs", "m"), [Place("q", "drugs", "m"), Place("q", "diseases", "m")])
     'm, drugs'
     """

@@ -29,6 +29,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
     where,
 )
@@ -391,9 +392,7 @@ N_LABELS = 5
 FIELDS: Sequence[Field[Slice]] = (
     column("Slice", lambda row: row.name),
     column("Attack", lambda row: label(row.attack)),
-    column("Model", lambda row: label(row.victim)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group), wide=True),
+    *place_labels(lambda row: row),
     column("Questions", lambda row: row.n_items, "count"),
     column("Accuracy", lambda row: with_worst_line(row.accuracy), "share", wide=True),
     column(

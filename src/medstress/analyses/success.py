@@ -72,6 +72,11 @@ class Counts:
         """Whether too many eligible trials showed no edit to judge anything by the attack."""
         return self.share_unseen > UNSEEN
 
+    @property
+    def is_tied(self) -> bool:
+        """Whether a hash decides nearly every answer, because options share the best score."""
+        return self.n_ties >= self.n_trials - self.n_not_attackable > 0
+
 
 def counts(cell: Cell) -> Counts:
     """Count the trials of a cell."""
@@ -191,6 +196,13 @@ class ToSuccess:
     median: float | None
     mean: float | None
 
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> ToSuccess:
+        """Return median and mean of some numbers."""
+        if not numbers:
+            return cls(median=None, mean=None)
+        return cls(median=float(median(numbers)), mean=fmean(numbers))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
@@ -220,10 +232,7 @@ def success(cell: Cell) -> Success:
         asr_decided=cell.share(reading.only(decided)),
         asr_asked=cell.share(reading.only(saw_edit)),
         asr_at=at_budgets(cell),
-        queries_to_success=ToSuccess(
-            median=float(median(queries)) if queries else None,
-            mean=fmean(queries) if queries else None,
-        ),
+        queries_to_success=ToSuccess.of(queries),
         key_probability_change=_mean(cell, changes, "attacked answers"),
     )
 
@@ -312,7 +321,7 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
             sentence=f"{attack}: in {n.n_never_asked:,} of {n.n_eligible:,} trials the model saw "
             "no edit, so nothing is judged by it.",
         )
-    if n.n_trials and n.n_ties >= n.n_trials - n.n_not_attackable > 0:
+    if n.is_tied:
         yield Remark(
             rule="ties",
             where=at,

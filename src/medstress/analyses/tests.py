@@ -11,7 +11,7 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Cell, Run, contrast, pair
 from medstress.analyses.scores import score_tests
-from medstress.analyses.shown import Field, Shown, Table, column, label, table
+from medstress.analyses.shown import Field, Shown, Table, column, label, place_labels, table
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate
@@ -165,9 +165,7 @@ N_LABELS = 5
 FIELDS: Sequence[Field[PairedTest]] = (
     column("Attack", lambda test: label(test.comparison)),
     column("Against", lambda test: label(test.against)),
-    column("Model", lambda test: label(test.victim)),
-    column("Data", lambda test: label(test.dataset), wide=True),
-    column("Group", lambda test: label(test.group), wide=True),
+    *place_labels(lambda test: test),
     column("Family", lambda test: test.family, wide=True),
     column(
         "Difference",

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from medstress.analyses.as_json import FLAT, HIDDEN
+from medstress.analyses.names import capital
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import (
     Key,
@@ -242,7 +243,7 @@ class Training(Shown):
     def remarks(self) -> Sequence[Remark]:
         """What was said before training, and where names come from."""
         return [
-            *(Remark(rule="training", sentence=f"{_sentence(one)}.") for one in self.cautions),
+            *(Remark(rule="training", sentence=f"{capital(one)}.") for one in self.cautions),
             *(
                 Remark(rule="names_met", sentence=one, level="note")
                 for one in on_names(self.adversarial)
@@ -319,7 +320,7 @@ def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
     X: 3 of 90 items are left out, as they have such a name; so it makes fewer steps.
     """
     for kind in kinds:
-        name = _sentence(kind.name)
+        name = capital(kind.name)
         for attack, share in kind.names_met.items():
             if share is not None:
                 text = f"{share:.2f}".replace("0.", ".", 1)
@@ -573,10 +574,6 @@ def _learning(models: Iterable[Model], of: Callable[[Epoch], float | None]) -> I
 def _called(measure: str) -> str:
     """Return what people call a measure."""
     return {"f1": "F1", "pearson": "Pearson"}.get(measure, measure.replace("_", " "))
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _estimate(heading: str, name: str, form: Form = "score", *, wide: bool = False) -> Field[Any]:

@@ -29,6 +29,7 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
+    place_labels,
     table,
 )
 from medstress.core.arms import Place
@@ -370,17 +371,16 @@ class Tuning(Shown):
 
     def charts(self) -> Sequence[Chart]:
         """The rate at every n, and the chosen ones on other items."""
-        places = [grid.place for grid in self.grids]
         points = [
             Point(x=point.n, y=point.estimate, series=f"{grid.attack}, tuned", panel=at)
             for grid in self.grids
-            for at in [panel(grid.place, places)]
+            for at in [panel(grid, self.grids)]
             for point in grid.points
         ]
         points += [
             Point(x=c.n, y=c.reported_on.estimate, series=f"{c.attack}, others", panel=at)
             for c in self.choices
-            for at in [panel(c.place, places)]
+            for at in [panel(c, self.grids)]
             if c.reported_on is not None
         ]
         return [
@@ -513,12 +513,7 @@ def _choice_from(row: Mapping[str, Any]) -> Choice:
 
 
 def _labels(of: Callable[[Any], Grid | Choice]) -> list[Field[Any]]:
-    return [
-        column("Attack", lambda row: label(of(row).attack)),
-        column("Model", lambda row: label(of(row).victim)),
-        column("Data", lambda row: label(of(row).dataset), wide=True),
-        column("Group", lambda row: label(of(row).group), wide=True),
-    ]
+    return [column("Attack", lambda row: label(of(row).attack)), *place_labels(of)]
 
 
 def _eligible(one: Choice) -> Entry:

@@ -249,7 +249,9 @@ REASONS: Sequence[Reason] = (
         lambda f: f.open_clean > UNSEEN,
         "{open} of {met_n} have no readable answer before any edit",
     ),
-    Reason("no", lambda f: f.is_tied, "the model gives its best score to several options"),
+    Reason(
+        "no", lambda f: f.row.counts.is_tied, "the model gives its best score to several options"
+    ),
     Reason("no", lambda f: f.lacks_control, "harmless edits may lose as many"),
     Reason("too few", lambda f: f.few is not None, "only {few}"),
 )
