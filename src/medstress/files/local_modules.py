@@ -11,6 +11,7 @@ import ast
 import importlib
 import sys
 import sysconfig
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +29,8 @@ _CLOCK_SECONDS = 2.0
 """Resolution of the times of files and compiled copies."""
 _loaded: dict[str, tuple[Path, str]] = {}
 """Module -> its file and the file's hash when this process imported it."""
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of `ast.parse` for all threads together and then refuses."""
 
 
 def local_imports(*, file: Path | None = None, module: str | None = None) -> dict[str, Path]:
@@ -116,7 +119,8 @@ def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # shown when the file is imported
-            tree = ast.parse(file.read_bytes())
+            with _PARSING:
+                tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]

@@ -309,7 +309,8 @@ def _sentences(remarks: Sequence[Remark]) -> tuple[list[Sentence], list[Sentence
     for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
         own = by_rule.setdefault(remark.rule, {}).setdefault((remark.sentence, remark.level), {})
         own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
-    shown, alike = [], []
+    shown: list[Sentence] = []
+    alike: list[Sentence] = []
     for of_rule in by_rule.values():
         first, *rest = (
             Sentence(text=text, level=level, places=[*filter(None, own)])

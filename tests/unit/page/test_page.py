@@ -1,0 +1,35 @@
+"""The page of planted runs: remarks of one rule are read once, the others behind a click."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from medstress.analyses.run import Run
+from medstress.page.page import page
+from medstress.testing.planted_trials import outcomes, planted_run
+
+LIST = re.compile(r'<ul class="remarks">(.*?)</ul>', re.DOTALL)
+
+
+def run_of(n_attacks: int) -> Run:
+    """Every attack is an arm of its own on five questions, and all remarks on it are alike."""
+    attacks = {
+        f"attack {i}": {"name": "entity_substitution", "sampler": "random", "budget": 2 + i}
+        for i in range(n_attacks)
+    }
+    return planted_run(outcomes(attacks, lambda i, params: 1 if i % 2 else None, n_items=5))
+
+
+def test_remarks_of_one_rule_are_read_once() -> None:
+    one, nine = (unescape(page([run_of(n)])) for n in (1, 9))
+    assert "more like these" not in one
+    behind = re.search(
+        r"<summary>(\d+) more like these</summary>\s*" + LIST.pattern, nine, re.DOTALL
+    )
+    assert behind is not None
+    n_behind = behind[2].count("<li")
+    assert n_behind == int(behind[1])
+    n_one = sum(part.count("<li") for part in LIST.findall(one))
+    n_nine = sum(part.count("<li") for part in LIST.findall(nine))
+    assert n_nine - n_behind <= n_one + 3 < n_nine, "read at once, though nothing is lost"
