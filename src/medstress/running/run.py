@@ -15,7 +15,7 @@ from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.parts import used_tables
-from medstress.experiment.plan.plan import Caps, Prepared
+from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sharding import check_shard, take_shard
 from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
 from medstress.experiment.plan.targets import (
@@ -47,7 +47,6 @@ def run_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     shard: Shard | None = None,
-    caps: Caps | None = None,
 ) -> Path:
     """Run, resume or extend an experiment or a shard of it, and return the folder of the run.
 
@@ -62,7 +61,6 @@ def run_experiment(
         watcher: callbacks for progress.
         shard: the part of the plan to run, trials only; the default folder is then
             ``runs/<name>-shards/<number>``.
-        caps: what this shard may use up; default: its part of the experiment's limits.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -80,7 +78,7 @@ def run_experiment(
         # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
         with opened_victims(prepared, watcher.note):
             if shard is not None:
-                take_shard(prepared, shard, caps)
+                take_shard(prepared, shard)
             run_prepared(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
@@ -97,22 +95,18 @@ def run_experiment(
     return folder
 
 
-def check_can_be_cut(prepared: Prepared, flag: str = "--shard") -> None:
+def check_can_be_cut(prepared: Prepared) -> None:
     """Refuse shards of an experiment that is tuned.
-
-    Args:
-        prepared: the whole plan.
-        flag: what asks for shards.
 
     Raises:
         UsageError: it is tuned.
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
-            "shards: run `medstress tune` (--ray shares out its trials as well), or write the "
-            "chosen n (tune.json) into [[attack]], and leave [tune] out"
-        ).with_flag(flag, None)
+            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]] and "
+            "leave [tune] out"
+        ).with_flag("--shard", None)
 
 
 def _holds_anything(folder: Path) -> bool:
