@@ -144,7 +144,6 @@ def merge(
     out: str | Path,
     *,
     partial: bool = False,
-    renew: bool = False,
 ) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
@@ -152,15 +151,13 @@ def merge(
         folders: the folders of all shards.
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` then asks what they lack.
-        renew: whether `out` may hold what was merged from these shards before; it stays if they
-            hold nothing more, else it is merged anew.
 
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
     from medstress.running.merging import merge_shards
 
-    merged = merge_shards(folders, out, partial=partial, renew=renew)
+    merged = merge_shards(folders, out, partial=partial)
     return Run(merged.folder)
 
 

@@ -24,15 +24,6 @@ from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.showing import show, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
-from medstress.cli.spreading import (
-    check_reached,
-    check_spread,
-    models_line,
-    spread_line,
-    spread_run,
-    spread_train,
-    spread_tune,
-)
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
 from medstress.cli.verifying import verify_cli as verify_cli
@@ -65,7 +56,6 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
-    check_spread(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -74,11 +64,6 @@ def run_cli(args: argparse.Namespace) -> int:
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        if args.ray is not None:
-            spread = spread_run(args, experiment, watcher)
-            if spread is None:
-                return 0
-            return _shown(spread, args)
         finished = run(
             experiment,
             args.out,
@@ -91,11 +76,6 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     if shard is not None:
         return told_shard(finished.folder, shard)
-    return _shown(finished, args)
-
-
-def _shown(finished: Run, args: argparse.Namespace) -> int:
-    """Show a run that has ended, and return the exit code."""
     read = Read.open(finished.folder)
     code = show(read)
     write_verdicts(read, args)
@@ -105,23 +85,16 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.api.run import Tuned, tune
+    from medstress.api.run import tune
     from medstress.tuning.tune import plan_tuning, tuning_costs
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    tuned: Tuned | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
             with opened_victims(plan.prepared, watcher.note):
-                lines = [*tuning_costs(plan), *spread_line(args, plan.prepared)]
-                lines += dry_run_remarks(plan.prepared)
-        elif args.ray is not None:
-            tuned = spread_tune(args, watcher)
+                lines = [*tuning_costs(plan), *dry_run_remarks(plan.prepared)]
         else:
             tuned = tune(
                 Path(args.experiment),
@@ -135,8 +108,6 @@ def tune_cli(args: argparse.Namespace) -> int:
         for line in lines:
             print(one_line(line))
         return 0
-    if tuned is None:
-        return 0
     code = show(Read.open((tuned.report or tuned.tuning).folder))
     if tuned.report is None:
         print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
@@ -148,29 +119,20 @@ def tune_cli(args: argparse.Namespace) -> int:
 
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
-    from medstress.api.run import Trained, train
+    from medstress.api.run import train
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    trained: Trained | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_training(Path(args.experiment), **given, watcher=watcher)
-        elif args.ray is not None:
-            trained = spread_train(args, watcher)
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        lines = [*training_costs(plan), *models_line(args, len(plan.models))]
-        for line in (*lines, *dry_run_remarks(plan.prepared)):
+        for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
             print(one_line(line))
-        return 0
-    if trained is None:
         return 0
     code = show(Read.open(trained.run.folder))
     folder = trained.run.folder
@@ -304,15 +266,13 @@ def _dry_run(args: argparse.Namespace) -> int:
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
-    check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(experiment, limit=args.limit, overrides=args.set, watcher=watcher)
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
-            costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
-            lines = [*costs, *dry_run_remarks(prepared)]
+            lines = [*costs, *part_line(prepared, shard), *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))
     return 0

@@ -32,12 +32,6 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="shards may be missing or unfinished; `medstress run` asks the rest",
     )
-    merge.add_argument(
-        "--renew",
-        action="store_true",
-        help="DIR may hold what was merged from these shards before: it stays if they hold nothing "
-        "more, else it is merged anew, unless it asked calls of its own",
-    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -92,17 +86,13 @@ def merge_cli(args: argparse.Namespace) -> int:
             args.folders,
             args.out,
             partial=args.partial,
-            renew=args.renew,
             note=watcher.note,
         )
     for line in (*merged.notes, *merged.left):
         print(f"! {line}")
     counts = merged.counts
-    if merged.is_kept:
-        print(f"{merged.folder} holds all that its shards do, and stays")
-    did = "it holds" if merged.is_kept else "merged"
     print(
-        f"{did} {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
+        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
         f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:

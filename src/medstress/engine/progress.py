@@ -39,8 +39,6 @@ class Limits:
     """Cost of earlier processes."""
     usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
     """Cost of an answer of a back end."""
-    shared_room: Callable[[Progress, int], int] | None = None
-    """Says how many more calls may be made, where other processes share these limits."""
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
         """Return how many more calls may be made."""
@@ -50,8 +48,6 @@ class Limits:
             return 0
         if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:
             return 0
-        if self.shared_room is not None:
-            return self.shared_room(progress, n_in_flight)
         if self.max_queries is None:
             return sys.maxsize
         return self.max_queries - self.n_queries - progress.n_computed - n_in_flight
@@ -71,11 +67,7 @@ class Progress:
     n_failed: int = 0
     n_computed: int = 0
     """Calls computed in this process."""
-    n_before: int = 0
-    """Those of `n_computed` that earlier drivers of a run on many machines made: in no rate."""
     n_tokens: int = 0
     usd: float = 0.0
-    waiting: bool = False
-    """Nothing can be asked yet: workers start, or load their models."""
     stopped: bool = False
     """A limit was reached."""

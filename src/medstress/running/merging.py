@@ -16,7 +16,6 @@ from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
 from medstress.running.one_plan import check_one_plan, joined
-from medstress.running.renewing import is_kept, make_way
 from medstress.running.shard_limits import room_for
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
@@ -48,8 +47,6 @@ class Merged:
     """Of these, trials that failed."""
     command: str
     """That ran the first shard."""
-    is_kept: bool = False
-    """Whether the folder was there, and its shards hold nothing more."""
 
 
 def merge_shards(
@@ -57,7 +54,6 @@ def merge_shards(
     out: str | Path,
     *,
     partial: bool = False,
-    renew: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Merged:
     """Join the shards of one plan to a new run folder; no model is asked.
@@ -67,21 +63,17 @@ def merge_shards(
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` on the merged folder then asks
             what they lack.
-        renew: whether `out` may hold what was merged from these shards before: it stays if they
-            hold nothing more, else it is replaced.
         note: receives what is being done.
 
     Raises:
         UsageError, StoreError: a folder is no shard, was changed, is given twice, is of another
-            plan or still runs; a shard is missing or unfinished; `out` holds something, or with
-            `renew` something that the shards lack. Nothing is written.
+            plan or still runs; a shard is missing or unfinished; `out` holds something. Nothing is
+            written.
     """
     if not folders:
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
-    is_there = renew and (to / FILE).is_file()
-    if not is_there:
-        _check_free(out, to, renew=renew)
+    _check_free(out, to)
     _check_apart(folders, to)
     room_for(len(folders), "merge")
     with ExitStack() as stack:
@@ -102,31 +94,26 @@ def merge_shards(
                 "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
-        kept = is_kept(to, shards) if is_there else None
-        if kept is None:
-            note(f"writing {to}")
-            counts = _write(to, shards, access, renew=renew)
+        note(f"writing {to}")
+        counts = _write(to, shards, access)
         return Merged(
             folder=to,
             n_shards=len(shards),
             n_planned=int(shards[0].manifest[KEY]["n_trials"]),
-            counts=kept or counts,
+            counts=counts,
             left=left,
             notes=tuple(_notes(shards)),
             n_ended=sum(each.n_ended for each in shards),
             n_failed=sum(each.n_failed for each in shards),
             command=str(shards[0].manifest["command"]),
-            is_kept=kept is not None,
         )
 
 
-def _check_free(given: str | Path, to: Path, *, renew: bool = False) -> None:
+def _check_free(given: str | Path, to: Path) -> None:
     if not str(given).strip():
         raise UsageError("merge --out: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
-    if renew and to.is_dir() and not (to / FILE).exists():
-        return  # a merge that took the place of another was killed
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
@@ -248,15 +235,11 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
             yield f"the shards ran with different versions of {name}: {told}"
 
 
-def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, renew: bool) -> Counts:
+def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
     is_new = not to.exists()
     lock = _locked(to, access)
     try:
-        if renew and (to / FILE).is_file():
-            if (kept := is_kept(to, shards)) is not None:  # another merge came first
-                return kept
-            make_way(to)
-        _check_free(to, to, renew=renew)  # another merge may have come first
+        _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
         with translated(to), atomic_path(to / FILE, access) as part:

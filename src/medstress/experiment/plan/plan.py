@@ -13,7 +13,7 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
-from medstress.engine.progress import DRAIN_SECONDS, Progress
+from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.labels import victim_labels
@@ -40,9 +40,6 @@ class Caps:
     """US dollars."""
     max_seconds: float | None = None
     """Seconds of asking."""
-    room: Callable[[Progress, int], int] | None = None
-    """Given the progress and the calls in flight, says how many more may be made now; for workers
-    that share the caps of one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.store.shards import KEY, PLACES, shard_of
 
 
-def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> None:
+def take_shard(prepared: Prepared, shard: Shard) -> None:
     """Let a prepared experiment with open victims run one shard.
 
     Args:
         prepared: the whole plan, with passages fitted to the victims.
         shard: which part.
-        caps: what this shard may use up; default: its part of each limit of the experiment.
     """
     whole = prepared.portion
     shards = cut([part.questions for part in prepared.datasets], shard.of)
@@ -50,7 +49,7 @@ def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> No
         shard=shard,
         asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
         notes={**whole.notes, KEY: told},
-        caps=caps or part_of_limits(prepared, shard),
+        caps=part_of_limits(prepared, shard),
     )
 
 
