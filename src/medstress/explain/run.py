@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from medstress.analyses.explanations import PURPOSE
 from medstress.analyses.run import Run
@@ -11,18 +12,25 @@ from medstress.core.words import plural
 from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
+from medstress.explain.shapley import check_installed
 from medstress.running.follow_ups import Stage
 from medstress.store.codec import edits_text
 from medstress.store.reader import RunReader
 
 
-def explaining(selection: Selection, settings: Settings) -> Stage:
+def explaining(folder: Path, selection: Selection, settings: Settings) -> Stage:
     """Return the stage that explains trials; what was explained more finely before is left out.
 
     Args:
+        folder: the run.
         selection: which trials.
         settings: how.
+
+    Raises:
+        UsageError: shap is missing, or the selection cannot be explained.
     """
+    check_installed()
+    choose(Run.open(folder).trials, selection)  # before any model is loaded
 
     def all_works(bench: Prepared, run: Run) -> list[Explanation]:
         trials = choose(run.trials, selection)

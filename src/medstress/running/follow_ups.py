@@ -50,8 +50,7 @@ def stages_of(bench: Prepared) -> list[Stage]:
     if table is not None:
         from medstress.significance.run import FAITHFULNESS, significance
 
-        stages += [FAITHFULNESS] if table.faithfulness else []
-        stages += [significance()] if table.significance else []
+        stages += [FAITHFULNESS, significance()] if table.significance else [FAITHFULNESS]
     if analysis.transfer or analysis.universality:
         from medstress.transfer.inquiries import plan
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.hashing import canonical_bytes
-from medstress.experiment.plan import manifest as manifests
+from medstress.running.opening import Fingerprint, differences
 from medstress.store.odd_rows import interpreting
 from medstress.store.root import plan_of
 from medstress.store.run_store import FILE
@@ -62,7 +62,7 @@ def _check_values(shard: StoredShard) -> None:
         ValueError, LookupError, TypeError, AttributeError: medstress did not write them.
     """
     manifest = shard.manifest
-    manifests.differences(manifest["parts"], manifest["parts"])
+    list(differences(Fingerprint.read(manifest), Fingerprint.read(manifest)))
     canonical_bytes(plan_of(manifest))
     joined([manifest])
     n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
@@ -78,9 +78,9 @@ def _check_values(shard: StoredShard) -> None:
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """List in what the plans of two shards differ, in words."""
-    found = manifests.differences(one["parts"], other["parts"])
+    first, second = Fingerprint.read(one), Fingerprint.read(other)
     # The second may have more than the first.
-    found = found or manifests.differences(other["parts"], one["parts"])
+    found = list(differences(first, second)) or list(differences(second, first))
     if found:
         return found
     here, there = plan_of(one), plan_of(other)

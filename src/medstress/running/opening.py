@@ -117,6 +117,10 @@ class Wish:
     """What would be asked is said; nothing is asked or written."""
 
 
+RUN = Wish()
+"""To run, resume or extend."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """What is done."""
@@ -131,7 +135,7 @@ class Opening:
 def decide(
     now: Fingerprint,
     held: Held | None,
-    wish: Wish = Wish(),
+    wish: Wish = RUN,
     items: Mapping[str, Iterable[str]] | None = None,
 ) -> Opening:
     """Decide what happens to a folder.
@@ -251,7 +255,7 @@ def _check_criteria(before: Fingerprint, now: Fingerprint, folder: Path) -> None
 def differences(
     old: Fingerprint,
     new: Fingerprint,
-    wish: Wish = Wish(),
+    wish: Wish = RUN,
     begun: Sequence[tuple[str, str, str]] = (),
     items: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[str]:

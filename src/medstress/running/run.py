@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.plan import Caps, Prepared
+from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sharding import take_shard
 from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
@@ -31,13 +31,14 @@ from medstress.running.follow_ups import (
     stages_of,
 )
 from medstress.running.opened import opened_victims
-from medstress.running.opening import Fingerprint, Held, Opening, Verb, Wish, decide
-from medstress.running.own_runs import remember
-from medstress.running.prepare import Watcher, prepare
+from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
+from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
+from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.shared_cache import share_again
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
+from medstress.store.trials import read
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -81,12 +82,11 @@ class Outcome:
 def perform(
     experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     out: str | Path | None = None,
-    wish: Wish = Wish(),
+    wish: Wish = RUN,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-    caps: Caps | None = None,
 ) -> Outcome:
     """Run, resume or extend an experiment or a shard of it.
 
@@ -98,7 +98,6 @@ def perform(
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
-        caps: what a shard may use up; default: its part of the experiment's limits.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -113,7 +112,7 @@ def perform(
     with locked(folder, bench) as lock, opened_victims(bench, watcher.note):
         # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
         if wish.shard is not None:
-            take_shard(bench, wish.shard, caps)
+            take_shard(bench, wish.shard)
         return execute(bench, folder, wish, lock=lock, watcher=watcher)
 
 
@@ -127,30 +126,25 @@ def run_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     shard: Shard | None = None,
-    caps: Caps | None = None,
 ) -> Path:
     """Run, resume or extend an experiment, and return the folder of the run; see `perform`."""
     wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=shard)
     given: dict[str, Any] = {"limit": limit, "overrides": overrides}
-    return perform(experiment, out, wish, watcher=watcher, caps=caps, **given).folder
+    return perform(experiment, out, wish, watcher=watcher, **given).folder
 
 
-def check_can_be_cut(prepared: Prepared, flag: str = "--shard") -> None:
+def check_can_be_cut(prepared: Prepared) -> None:
     """Refuse shards of an experiment that is tuned.
-
-    Args:
-        prepared: the whole plan.
-        flag: what asks for shards.
 
     Raises:
         UsageError: it is tuned.
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
+            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
             "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
             "leave [tune] out"
-        ).with_flag(flag, None)
+        ).with_flag("--shard", None)
 
 
 def run_folder(
@@ -188,6 +182,71 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
 
 
+def ask(
+    folder: Path,
+    stages: Sequence[Stage],
+    experiment: str | Path | Mapping[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+    confirm: Callable[[Sequence[str]], None] = lambda _: None,
+    dry_run: bool = False,
+    watcher: Watcher | None = None,
+) -> str | None:
+    """Ask more of the trials of a run; what was asked before is not asked again.
+
+    Models, servers and keys come from the experiment, never from the folder. The folder must be a
+    run of this experiment: its items, victims, roles and attacks are compared by content first.
+
+    Args:
+        folder: the run.
+        stages: what is asked.
+        experiment: the file, recipe or dict that the folder is a run of; default: what this user
+            ran in this folder on this machine.
+        overrides: as the command line's --set.
+        complete: fills in what the command decides, before the tables are checked.
+        confirm: is shown who is asked, where the experiment is not given; raises to refuse.
+        dry_run: say what would be asked, and ask nothing.
+        watcher: callbacks for progress.
+
+    Returns:
+        A sentence on the limit that ended it; None if everything was asked.
+
+    Raises:
+        UsageError: the experiment cannot be used, or is not known.
+        StoreError: the folder is a run of another experiment.
+    """
+    watcher = watcher or Watcher()
+    manifest = read(folder, lambda reader: reader.manifest)
+    given: str | Path | Mapping[str, Any] | Source
+    if experiment is None:
+        mine = own_run(folder, manifest)
+        given, overrides = mine.experiment, (*mine.overrides, *overrides)
+        if not dry_run:
+            checked, _, _ = resolve(given, overrides, complete=complete)
+            confirm(list(who_is_asked(checked)))
+    else:
+        given = experiment
+    bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
+    wish = Wish(asks_again=True, dry_run=dry_run)
+    lock = lock_folder(folder)
+    try:
+        with opened_victims(bench, watcher.note):
+            stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
+    finally:
+        lock.release()
+    if stop is None:
+        return None
+    own = bench.experiment.experiment
+    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
+    which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
+    return (
+        f"{stop.stage}: stopped at {which} after {stop.n_ended} of {stop.n_planned}; raise the "
+        f"limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the command "
+        "to continue"
+    )
+
+
 @contextmanager
 def locked(folder: Path, bench: Prepared, others: Sequence[str] = ()) -> Iterator[FileLock]:
     """Hold a folder's lock; a folder in which no run was begun is left as it was.
@@ -215,7 +274,7 @@ def locked(folder: Path, bench: Prepared, others: Sequence[str] = ()) -> Iterato
 def execute(
     bench: Prepared,
     folder: Path,
-    wish: Wish = Wish(),
+    wish: Wish = RUN,
     stages: Sequence[Stage] | None = None,
     *,
     lock: FileLock | None = None,
@@ -313,7 +372,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        run_id = known.get("id") or manifests.new_id()
+        run_id = known.get("id") or new_id()
         store.write_manifest(
             {
                 **described,
@@ -325,6 +384,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
                 "performance": known.get("performance") or {"wall_seconds": 0.0},
             }
         )
+        remember(run_id, store.folder, bench)
     store.commit()
     if opening.verb is Verb.RETRY:
         store.forget_failed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,9 @@ class Selection:
 
 
 def _reasonings(bench: Prepared, run: Run) -> list[Study]:
-    return mention_studies(_attacked(run), tools_of(bench))
+    table = bench.experiment.test
+    wanted = table is not None and table.faithfulness
+    return mention_studies(_attacked(run), tools_of(bench)) if wanted else []
 
 
 def _judged(bench: Prepared, run: Run) -> Iterator[str]:
@@ -74,7 +76,8 @@ def significance(selection: Selection | None = None) -> Stage:
             return
         ours = [trial for trial in _attacked(run) if tools_of(bench).tests(trial)]
         if refused := [trial.item.id for trial in ours if trial.is_refused]:
-            yield f"significance: left out because experts find them not valid: {', '.join(refused)}"
+            named = ", ".join(refused)
+            yield f"significance: left out because experts find them not valid: {named}"
         own = successes(bench, run)
         if not own:
             yield f"significance: {no_success(run, is_asked=selection is not None)}"
@@ -102,6 +105,24 @@ def significance(selection: Selection | None = None) -> Stage:
         return with_scope(run.manifest, settings, scope_of(settings, run.manifest))
 
     return Stage(name="significance", works=works, words=words, entries=entries)
+
+
+def tests_asked(
+    selection: Selection, changes: Mapping[str, Any]
+) -> tuple[list[Stage], Callable[[dict[str, Any]], None]]:
+    """Return what `medstress test` asks, and what completes its experiment.
+
+    Args:
+        selection: which successes are tested.
+        changes: keys of `[test]` that the command sets.
+    """
+
+    def complete(raw: dict[str, Any]) -> None:
+        table = raw.setdefault("test", {})
+        if isinstance(table, dict):
+            table.update(changes)
+
+    return [FAITHFULNESS, significance(selection)], complete
 
 
 def chosen(bench: Prepared, run: Run, selection: Selection) -> list[Trial]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from medstress.core.errors import OtherRunError
 from medstress.core.shards import Shard, cut
 from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.store.shards import KEY, PLACES, shard_of
+from medstress.store.shards import KEY, PLACES
 
 
 def take_shard(prepared: Prepared, shard: Shard) -> None:
@@ -86,44 +84,3 @@ def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
             continue
         parts[name] = shard.share(whole) if isinstance(whole, int) else whole / shard.of
     return Caps(**parts)
-
-
-def check_shard(
-    folder: Path,
-    known: Mapping[str, Any],
-    prepared: Prepared,
-    begun: Callable[[], Iterable[tuple[str, str, str]]],
-) -> None:
-    """Check that a folder holds the shard that is to run, and that none of its items left it.
-
-    Args:
-        folder: the run folder.
-        known: its manifest; empty if it is new.
-        prepared: the experiment.
-        begun: gives data set, id and hash of the items whose trials have begun.
-
-    Raises:
-        OtherRunError: the folder holds another shard, or a whole run.
-    """
-    if not known:
-        return
-    held, wanted = shard_of(known), prepared.portion.shard
-    if held != wanted:
-        holds = "a whole run" if held is None else f"shard {held}"
-        asked = "no --shard was given" if wanted is None else f"--shard is {wanted}"
-        hint = "" if held is None else f" give --shard {held}, or"
-        raise OtherRunError(
-            f"{folder} holds {holds}, but {asked};{hint} choose another folder with --out", folder
-        )
-    if wanted is None:
-        return
-    positions = prepared.portion.notes[KEY]["positions"]
-    left = [item for dataset, item, _ in begun() if item not in positions.get(dataset, {})]
-    if left:
-        raise OtherRunError(
-            f"{folder} holds {len(left)} items, such as {left[0]!r}, that belong to other shards "
-            "now that the plan has other items (a --limit that is raised puts items in between); "
-            "merge all shards as they are, and run the new plan in the merged folder, which asks "
-            "what is new alone",
-            folder,
-        ).with_command("medstress merge DIR... --out DIR --partial")
