@@ -85,24 +85,23 @@ def explain_cli(args: argparse.Namespace) -> int:
     from medstress.cli.streams import one_line
     from medstress.explain.explanation import Settings
     from medstress.explain.plan import Selection
-    from medstress.explain.run import explaining
+    from medstress.explain.run import run_explanations
     from medstress.running.kept_summary import keep_summary
-    from medstress.running.run import ask
 
     given = {"evaluations": args.max_calls, "mask": args.mask}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     selection = Selection(trials=tuple(args.trial), limit=args.limit, seed=args.seed)
     folder, plan = Path(args.folder), list[str]()
-    stage = explaining(folder, selection, settings)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        stopped = ask(
+        stopped = run_explanations(
             folder,
-            [stage],
             args.experiment,
-            overrides=args.set,
+            selection,
+            settings,
+            replace(watcher, announce=plan.append) if args.dry_run else watcher,
+            args.set,
             confirm=confirming(args),
             dry_run=args.dry_run,
-            watcher=replace(watcher, announce=plan.append) if args.dry_run else watcher,
         )
     for line in plan:
         print(one_line(line))

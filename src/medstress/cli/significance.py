@@ -19,26 +19,21 @@ def test_cli(args: argparse.Namespace) -> int:
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.report.terminal import print_table
     from medstress.running.kept_summary import keep_summary
-    from medstress.running.run import ask
-    from medstress.significance.run import Selection, tests_asked
+    from medstress.significance.run import Selection, run_tests
 
     names = ("null", "max_calls", "generator", "adjust")
     changes = {name: getattr(args, name) for name in names} | {"controls": _controls(args.controls)}
-    stages, complete = tests_asked(
-        Selection(items=tuple(args.item), trial=args.trial),
-        {key: value for key, value in changes.items() if value is not None},
-    )
     plan: list[str] = []
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        stopped = ask(
+        stopped = run_tests(
             Path(args.folder),
-            stages,
             args.experiment,
-            overrides=args.set,
-            complete=complete,
+            Selection(items=tuple(args.item), trial=args.trial),
+            {key: value for key, value in changes.items() if value is not None},
+            replace(watcher, announce=plan.append) if args.dry_run else watcher,
+            args.set,
             confirm=confirming(args),
             dry_run=args.dry_run,
-            watcher=replace(watcher, announce=plan.append) if args.dry_run else watcher,
         )
     if args.dry_run:
         for line in plan:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from medstress.analyses.explanations import PURPOSE
 from medstress.analyses.run import Run
@@ -14,23 +15,62 @@ from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
 from medstress.running.follow_ups import Stage
+from medstress.running.prepare import Watcher
+from medstress.running.run import ask
 from medstress.store.codec import edits_text
 from medstress.store.reader import RunReader
 
 
-def explaining(folder: Path, selection: Selection, settings: Settings) -> Stage:
-    """Return the stage that explains trials; what was explained more finely before is left out.
+def run_explanations(
+    folder: Path,
+    experiment: str | Path | Mapping[str, Any] | None,
+    selection: Selection,
+    settings: Settings,
+    watcher: Watcher,
+    overrides: Sequence[str] = (),
+    *,
+    confirm: Callable[[Sequence[str]], None] = lambda _: None,
+    dry_run: bool = False,
+) -> str | None:
+    """Explain trials of a run; stored answers are used again.
 
     Args:
         folder: the run.
-        selection: which trials.
+        experiment: the file, recipe or dict that the folder is a run of; see `ask`.
+        selection: which trials to explain.
         settings: how.
+        watcher: receives notes on what is being done, and progress.
+        overrides: as the command line's --set.
+        confirm: as for `ask`.
+        dry_run: announce what would be asked, and ask nothing.
+
+    Returns:
+        Sentence on why not everything was explained; None if it was.
 
     Raises:
         UsageError: shap is missing, or the selection cannot be explained.
+        StoreError: the folder is a run of another experiment.
     """
     check_installed()
     choose(Run.open(folder).trials, selection)  # before any model is loaded
+    return ask(
+        folder,
+        [explaining(selection, settings)],
+        experiment,
+        overrides=overrides,
+        confirm=confirm,
+        dry_run=dry_run,
+        watcher=watcher,
+    )
+
+
+def explaining(selection: Selection, settings: Settings) -> Stage:
+    """Return the stage that explains trials; what was explained more finely before is left out.
+
+    Args:
+        selection: which trials.
+        settings: how.
+    """
 
     def all_works(bench: Prepared, run: Run) -> list[Explanation]:
         trials = choose(run.trials, selection)

@@ -64,22 +64,24 @@ def own_run(folder: Path, manifest: Mapping[str, Any]) -> OwnRun:
     Raises:
         UsageError: it was not, or the folder is another than the one that it was made in.
     """
-    run_id, entry = manifest.get("id"), None
+    run_id, own, place = manifest.get("id"), None, ""
     if isinstance(run_id, str) and _ID.fullmatch(run_id):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
             entry = json.loads((state_dir("runs") / f"{run_id}.json").read_text("utf-8"))
-    if entry is None or entry["folder"] != str(folder.resolve()):
-        why = "was not made here" if entry is None else "is not where this run was made"
+            place, base = str(entry["folder"]), Path(entry["base"])
+            own = OwnRun(
+                experiment=Source(
+                    text=str(entry["experiment"]), name="the run's experiment", base=base
+                ),
+                overrides=tuple(map(str, entry["overrides"])),
+            )
+    if own is None or place != str(folder.resolve()):
+        why = "was not made here" if own is None else "is not where this run was made"
         raise UsageError(
             f"{folder} {why}, and models are never taken from a folder: add --experiment FILE, "
             "your own experiment (or recipe) of this run"
         )
-    return OwnRun(
-        experiment=Source(
-            text=entry["experiment"], name="the run's experiment", base=Path(entry["base"])
-        ),
-        overrides=tuple(entry["overrides"]),
-    )
+    return own
 
 
 def who_is_asked(experiment: Experiment) -> Iterator[str]:

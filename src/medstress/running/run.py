@@ -241,9 +241,9 @@ def ask(
     limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
     which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
     return (
-        f"{stop.stage}: stopped at {which} after {stop.n_ended} of {stop.n_planned}; raise the "
-        f"limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the command "
-        "to continue"
+        f"stopped at {which}: {stop.stage} is done for {stop.n_ended} of {stop.n_planned}; raise "
+        f"the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the "
+        "command to continue"
     )
 
 
