@@ -11,7 +11,7 @@ from medstress.core.errors import OtherRunError
 from medstress.core.shards import Shard, cut
 from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.store.shards import KEY, PLACES, shard_of
+from medstress.store.shards import KEY, shard_of
 
 
 def take_shard(prepared: Prepared, shard: Shard) -> None:
@@ -23,57 +23,20 @@ def take_shard(prepared: Prepared, shard: Shard) -> None:
     """
     whole = prepared.portion
     shards = cut([part.questions for part in prepared.datasets], shard.of)
-    positions = {
-        part.label: {
-            item.id: position
-            for position, (item, number) in enumerate(zip(part.questions, numbers, strict=True))
-            if number == shard.number
-        }
-        for part, numbers in zip(prepared.datasets, shards, strict=True)
-    }
-    own = {
+    own = frozenset(
         (item.id, item.hash)
         for part, numbers in zip(prepared.datasets, shards, strict=True)
         for item, number in zip(part.questions, numbers, strict=True)
         if number == shard.number
-    }
-    told = {
-        "number": shard.number,
-        "of": shard.of,
-        "n_trials": prepared.n_trials(),
-        "positions": positions,
-        **_places_of_parts(prepared, positions),
-    }
+    )
+    entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
     prepared.portion = replace(
         whole,
         shard=shard,
-        asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
-        notes={**whole.notes, KEY: told},
+        own=own,
+        notes={**whole.notes, KEY: entry},
         caps=part_of_limits(prepared, shard),
     )
-
-
-def _places_of_parts(
-    prepared: Prepared, positions: Mapping[str, Mapping[str, int]]
-) -> dict[str, Any]:
-    """Return which of the victims of one name is asked about an item, if several share names.
-
-    The plan has all items of the first victim before those of the second, and results tell the
-    name alone: (name, data set, item) -> place of the victim.
-    """
-    names, asks = prepared.portion.names, prepared.portion.asks
-    places: dict[str, dict[str, dict[str, int]]] = {}
-    for place, victim in enumerate(prepared.victims):
-        if victim.label not in names:
-            continue
-        of_name = places.setdefault(names[victim.label], {})
-        for part in prepared.datasets:
-            of_name.setdefault(part.label, {}).update(
-                (item.id, place)
-                for item in part.questions
-                if item.id in positions[part.label] and asks(victim.label, item)
-            )
-    return {PLACES: places} if places else {}
 
 
 def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
@@ -96,6 +59,9 @@ def check_shard(
 ) -> None:
     """Check that a folder holds the shard that is to run, and that none of its items left it.
 
+    The trials that an extension adds get places after those of the plan that it extends, as in a
+    run that is extended on one machine.
+
     Args:
         folder: the run folder.
         known: its manifest; empty if it is new.
@@ -107,23 +73,28 @@ def check_shard(
     """
     if not known:
         return
-    held, wanted = shard_of(known), prepared.portion.shard
-    if held != wanted:
+    held, portion = shard_of(known), prepared.portion
+    if held != portion.shard:
         holds = "a whole run" if held is None else f"shard {held}"
-        asked = "no --shard was given" if wanted is None else f"--shard is {wanted}"
+        asked = "no --shard was given" if portion.shard is None else f"--shard is {portion.shard}"
         hint = "" if held is None else f" give --shard {held}, or"
         raise OtherRunError(
             f"{folder} holds {holds}, but {asked};{hint} choose another folder with --out", folder
         )
-    if wanted is None:
+    if portion.own is None:
         return
-    positions = prepared.portion.notes[KEY]["positions"]
-    left = [item for dataset, item, _ in begun() if item not in positions.get(dataset, {})]
-    if left:
+    strays = [item for _, item, hash_ in begun() if (item, hash_) not in portion.own]
+    if strays:
         raise OtherRunError(
-            f"{folder} holds {len(left)} items, such as {left[0]!r}, that belong to other shards "
-            "now that the plan has other items (a --limit that is raised puts items in between); "
-            "merge all shards as they are, and run the new plan in the merged folder, which asks "
-            "what is new alone",
+            f"{folder} holds {len(strays)} items, such as {strays[0]!r}, that belong to other "
+            "shards now that the plan has other items (a --limit that is raised puts items in "
+            "between); run all shards to the end as they were, merge them, and run the new plan in "
+            "the merged folder, which asks what is new alone",
             folder,
-        ).with_command("medstress merge DIR... --out DIR --partial")
+        ).with_command("medstress merge DIR... --out DIR")
+    before, entry = known[KEY], portion.notes[KEY]
+    first = before["first"]
+    if before["n_trials"] != entry["n_trials"]:
+        first += before["n_trials"]
+    notes = {**portion.notes, KEY: {**entry, "first": first}}
+    prepared.portion = replace(portion, first_place=first, notes=notes)
