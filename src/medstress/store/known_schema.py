@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from medstress.core.errors import StoreError
 
-FORMAT = 3
+FORMAT = 4
 """The format of runs that is written."""
 
 

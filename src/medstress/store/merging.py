@@ -30,8 +30,8 @@ _FINDINGS = (
     "ORDER BY trial, id"
 )
 _EXCHANGES = (
-    "SELECT trial + ?, attempt, seq, role, purpose, query, call, {answer}, key, edits, request, "
-    "error FROM main.exchanges WHERE trial BETWEEN ? AND ? ORDER BY trial, attempt, seq"
+    "SELECT trial + ?, attempt, seq, role, purpose, query, call, {answer}, key, edits, flags, "
+    "request, error FROM main.exchanges WHERE trial BETWEEN ? AND ? ORDER BY trial, attempt, seq"
 )
 _BODIES = "SELECT id, key, trial, body FROM main.answers ORDER BY id"
 _ANSWERS = (
@@ -258,7 +258,7 @@ def _write_trials(
         shifted(_VERDICTS),
     )
     db.executemany("INSERT INTO findings (trial, name, value) VALUES (?, ?, ?)", shifted(_FINDINGS))
-    db.executemany(f"INSERT INTO exchanges VALUES ({', '.join('?' * 12)})", exchanges())
+    db.executemany(f"INSERT INTO exchanges VALUES ({', '.join('?' * 13)})", exchanges())
 
 
 def _interrupted(
