@@ -12,9 +12,8 @@ from medstress.analyses.run import Run
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
 from medstress.store.prompts import Prompts
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, read
 from medstress.store.run_store import RunStore
-from medstress.store.trials import read
 
 CHUNK = 64
 """Successes embedded between two commits."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -54,11 +54,12 @@ RUN_CHAIN = Chained(
 """What a run chains; `verdicts` holds the digests of exchanges."""
 REVIEW_CHAIN = Chained(
     tables={
+        "rooms": "id, room, body",
         "verdicts": "id, case_id, trial_id, control, control_of, reviewer, role, answers, note, "
-        "time"
+        "time",
     }
 )
-"""What a file of reviews chains."""
+"""What a file of reviews chains: the samples that people were given, and what they say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,14 +285,6 @@ def rows_between(
 def text_digest(text: bytes) -> str:
     """Return the digest of a text, in hex."""
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
-
-
-def running_digests(rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
-    """Yield the digest of the rows up to each of them, in hex."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for row in rows:
-        hash_rows(state, iter([[row]]))
-        yield state.copy().hexdigest()
 
 
 def hash_rows(state: hashlib.blake2b, pages: Iterator[list[tuple[object, ...]]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from medstress.store.known_schema import FORMAT, RUN, check_schema, sql_of
+from medstress.store.opening import RUN, check_schema
 
 SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 """What is found about a trial after it has ended, by its name in the result."""
@@ -59,9 +59,8 @@ def make_schema(db: sqlite3.Connection, file: Path) -> None:
     Raises:
         StoreError: the file is not empty and no run of today's format.
     """
-    if check_schema(db, file) == 0:
-        script = "".join(map(sql_of, RUN.scripts))
-        db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {FORMAT}; COMMIT;")
+    if check_schema(db, file, RUN):
+        db.executescript(RUN.sql)
 
 
 def make_views(db: sqlite3.Connection) -> None:
