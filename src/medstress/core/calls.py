@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from medstress.core.frozen import fast_init
-from medstress.core.hashing import digest
+from medstress.core.hashing import canonical_json, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +352,11 @@ class Request:
         ):
             return replace(self, call=replace(self.call, schema=None))
         return self
+
+    @property
+    def stored(self) -> str:
+        """All that a key is over but the model, as a ledger keeps it: `[call, sample]` as JSON."""
+        return canonical_json([self.call.canonical(), self.sample])
 
     def key(self, model: ModelIdentity) -> bytes:
         """Return the cache key, 16 bytes, of model, call and repetition."""

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from medstress.core.calls import Answer
 
-Exchange = tuple[int, int, str, str, int | None, int, bytes, str | None, str | None, str | None]
-"""(trial, seq, role, purpose, query, call, key, edits, request, error)"""
+Exchange = tuple[
+    int, int, str, str, int | None, int, bytes, str | None, str | None, str | None, str | None
+]
+"""(trial, seq, role, purpose, query, call, key, edits, flags, request, error)"""
 
 
 PlannedTrial = tuple[str, int, str, Any, int, int]

@@ -24,11 +24,13 @@ CREATE TABLE findings (
     value TEXT NOT NULL);
 CREATE INDEX found ON findings (trial);
 -- Every call a trial consumed, in order; written by the trial, so that neighbours stay together.
--- The key stands here only where there is no answer. `verdicts` holds their digest.
+-- The key is here only where there is no answer. `flags`, on the first call of a query: what it
+-- says of itself; `request`: [call, sample], where item, edits and prompt do not determine it.
+-- `verdicts` holds their digest.
 CREATE TABLE exchanges (
     trial INTEGER NOT NULL, attempt INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL,
     purpose TEXT NOT NULL, query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers,
-    key BLOB, edits TEXT, request TEXT, error TEXT,
+    key BLOB, edits TEXT, flags TEXT, request TEXT, error TEXT,
     PRIMARY KEY (trial, attempt, seq)) WITHOUT ROWID;
 -- One row for each commit that added rows to the tables it names, with the last row of each; see
 -- `medstress.store.chain`.

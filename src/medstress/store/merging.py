@@ -82,7 +82,7 @@ _COPY = (
     f"SELECT o.id + :answers, o.key, COALESCE(r.id, {FROM_CACHE}), o.body, o.seconds, o.tokens_in, "
     f"o.tokens_out FROM s.answers o LEFT {_TRIAL} o.trial ORDER BY o.id",
     "INSERT INTO main.exchanges SELECT r.id, attempt, seq, role, purpose, query, call, "
-    f"answer + :answers, key, edits, request, error FROM s.exchanges o {_TRIAL} o.trial "
+    f"answer + :answers, key, edits, flags, request, error FROM s.exchanges o {_TRIAL} o.trial "
     "ORDER BY o.trial, o.attempt, o.seq",
     "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
     f"SELECT r.id, o.verdict, o.result, o.exchanges, o.digest FROM s.verdicts o {_TRIAL} o.trial "

@@ -237,6 +237,7 @@ def _role(part: RolePart) -> dict[str, Any]:
         "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
         "price_in": part.table.price_in,
         "price_out": part.table.price_out,
+        "backend": _deciding(part.backend),
         **_watched(part.backend),
     }
 
@@ -262,7 +263,19 @@ def _victim(victim: Victim) -> dict[str, Any]:
             if victim.by_dataset
             else {}
         ),
+        "backend": _deciding(victim.backend),
         **_watched(victim.backend),
+    }
+
+
+def _deciding(backend: Backend) -> dict[str, Any]:
+    """Return what of a back end decides which calls are made."""
+    traits = backend.traits
+    return {
+        "calls": sorted(traits.calls),
+        "structured": traits.structured,
+        "in_turns": traits.in_turns,
+        **({"labels": list(traits.labels)} if traits.labels else {}),
     }
 
 
