@@ -34,10 +34,11 @@ from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept_summary import renew_summary
+from medstress.running.kept_summary import keep_summary, renew_summary
 from medstress.running.opened import opened_victims
+from medstress.running.opening import Wish
 from medstress.running.prepare import prepare
-from medstress.running.run import run_folder
+from medstress.running.run import perform, run_folder
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -64,55 +65,58 @@ def run_cli(args: argparse.Namespace) -> int:
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        finished = run(
+        outcome = perform(
             experiment,
             args.out,
-            fresh=args.fresh,
-            retry_failed=args.retry_failed,
+            Wish(fresh=args.fresh, retry_failed=args.retry_failed, shard=shard),
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,
-            shard=shard,
         )
+    folder = outcome.folder
+    keep_summary(folder)
     if shard is not None:
-        return told_shard(finished.folder, shard)
-    read = Read.open(finished.folder)
+        return told_shard(folder, shard)
+    if outcome.nothing_asked is not None:
+        print(outcome.nothing_asked)
+    read = Read.open(folder)
     code = show(read)
-    write_verdicts(read, args)
-    print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    write_verdicts(read, args, outcome.nothing_asked)
+    print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.api.run import tune
-    from medstress.tuning.tune import plan_tuning, tuning_costs
+    from medstress.running.tuning import plan_tuning, tune_experiment, tuning_costs
 
     check_limit(args)
-    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
     with display(quiet=args.quiet, stop=args.stop) as watcher:
+        given: dict[str, Any] = {
+            "limit": args.limit,
+            "overrides": args.set,
+            "watcher": watcher,
+        }
         if args.dry_run:
-            plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
+            plan = plan_tuning(Path(args.experiment), **given)
             with opened_victims(plan.prepared, watcher.note):
                 lines = [*tuning_costs(plan), *dry_run_remarks(plan.prepared)]
         else:
-            tuned = tune(
-                Path(args.experiment),
-                args.out,
-                fresh=args.fresh,
-                retry_failed=args.retry_failed,
-                watcher=watcher,
-                **given,
-            )
+            wish = Wish(fresh=args.fresh, retry_failed=args.retry_failed)
+            tuned = tune_experiment(Path(args.experiment), args.out, wish, **given)
     if args.dry_run:
         for line in lines:
             print(one_line(line))
         return 0
-    code = show(Read.open((tuned.report or tuned.tuning).folder))
+    for folder in tuned.folders:
+        keep_summary(folder)
+    if tuned.nothing_asked is not None:
+        print(tuned.nothing_asked)
+    folder = (tuned.report or tuned.tuning).folder
+    code = show(Read.open(folder))
     if tuned.report is None:
-        print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
+        print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
     else:
-        folder = tuned.report.folder
         print(f"run: {folder}   next: medstress report {folder}")
     return code
 

@@ -17,10 +17,11 @@ from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
+from medstress.running.opening import Fingerprint, differences
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
 from medstress.store.missing import no_run
-from medstress.store.odd_rows import interpreting
+from medstress.store.opening import interpreting
 from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, read_shard
@@ -195,7 +196,8 @@ def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
 def _check_values(shard: StoredShard) -> None:
     """Compute with the values of a shard that others are compared with and added to."""
     manifest = shard.manifest
-    manifests.differences(manifest["parts"], manifest["parts"])
+    own = Fingerprint.read(manifest)
+    list(differences(own, own))
     canonical_bytes(plan_of(manifest))
     _joined([manifest])
     n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
@@ -206,9 +208,9 @@ def _check_values(shard: StoredShard) -> None:
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """List in what the plans of two shards differ, in words."""
+    first, second = Fingerprint.read(one), Fingerprint.read(other)
     # Either may have more than the other.
-    different = manifests.differences(one["parts"], other["parts"])
-    different = different or manifests.differences(other["parts"], one["parts"])
+    different = list(differences(first, second)) or list(differences(second, first))
     if different:
         return different
     here, there = plan_of(one), plan_of(other)

@@ -89,6 +89,20 @@ def lock_folder(
     return lock
 
 
+def throw_away(folder: Path) -> None:
+    """Delete the run that a folder holds, and what was made of it.
+
+    Raises:
+        OSError: a file cannot be removed, or is a link.
+    """
+    paths = [*folder.glob(f"{FILE}*"), folder / SUMMARY]
+    for path in paths:
+        refuse_link(path)
+    for path in paths:
+        path.unlink(missing_ok=True)
+    remove_reviews(folder)
+
+
 class RunStore:
     """One run folder, opened for writing by one process at a time.
 
@@ -120,10 +134,7 @@ class RunStore:
         try:
             if fresh:
                 with translated(folder):
-                    for path in folder.glob(f"{FILE}*"):
-                        path.unlink()
-                    (folder / SUMMARY).unlink(missing_ok=True)
-                    remove_reviews(folder)
+                    throw_away(folder)
             check_file(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
@@ -258,6 +269,10 @@ class RunStore:
         before = self._attempts
         self._attempts = self._run(forgetting.forget_failed)
         return sum(self._attempts.values()) - sum(before.values())
+
+    def n_lost(self) -> int:
+        """Return how many trials failed or were cut short."""
+        return self._run(forgetting.n_lost)
 
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""
