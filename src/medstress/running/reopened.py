@@ -62,7 +62,6 @@ def reopened(
         with opened_victims(prepared, watcher.note):
             check_same_targets(prepared, manifest, folder)
             _check_agrees(manifest, prepared, folder)
-            manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
             cache = prepared.experiment.experiment.cache
             with (
                 open_shared(cache, prepared.base) as shared,
@@ -70,6 +69,7 @@ def reopened(
             ):
                 prepared.shared = shared
                 claim_answers(prepared)
+                manifests.go_on(store, [*prepared.victims, *prepared.roles], manifest)
                 yield store, prepared
                 if manifest.get("complete"):
                     store.keep_root()

@@ -195,7 +195,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
             for part in prepared.datasets:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
-    manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+    manifests.go_on(store, [*prepared.victims, *prepared.roles], known)
     described = manifests.describe(prepared, parts)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
