@@ -365,7 +365,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if opening.deletes:
         store.begin_anew()
         known, described = {}, _described(bench, {}, store.folder, has_answers=False)
-    manifests.expect_same_models([*bench.victims, *bench.roles], known)
+    manifests.go_on(store, [*bench.victims, *bench.roles], known)
     if wish.asks_again:
         return opening
     if known and not bench.kind.keeps_metadata:

@@ -131,6 +131,8 @@ class RunStore:
         self.folder = folder
         self._lock = lock or lock_folder(folder, access)
         self._is_empty = False
+        self._learned: Callable[[], dict[str, Any]] = dict
+        self._learned_before: dict[str, Any] = {}
         try:
             if fresh:
                 with translated(folder):
@@ -194,9 +196,19 @@ class RunStore:
         finally:
             self._lock.release()
 
+    def keep_learned(self, learned: Callable[[], dict[str, Any]]) -> None:
+        """Commit the manifest entries that answers change together with these answers.
+
+        So a resumed run knows what the killed process had learned when it took an answer.
+        """
+        self._learned, self._learned_before = learned, learned()
+
     def commit(self) -> None:
         """Commit everything written so far, so that it survives the process."""
         self._submit_answers()
+        if (learned := self._learned()) != self._learned_before:
+            self.write_manifest(learned)
+            self._learned_before = learned
         try:
             self._db.commit()
         except StoreError:

@@ -131,16 +131,31 @@ def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
-    """Tell each server's back end the model and temperature it answered with before.
+def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
+    """Tell each server's back end what its answers showed before, and keep what they show now.
 
     Args:
+        store: the run folder.
         victims: the victims and roles.
-        known: the stored manifest.
+        known: its manifest.
+
+    Raises:
+        OtherRunError: calls were made with a schema and would be made without, or the reverse.
     """
     stored = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        victim.backend.expect(stored.get(victim.label, {}))
+        before, now = stored.get(victim.label, {}), victim.backend.traits.structured
+        was = before.get("structured", now)
+        # A server that followed no schema yet may be asked without.
+        if was != now and (before.get("follows_schemas") or not was):
+            raise OtherRunError(
+                f"{store.folder} holds another experiment: structured of {victim.label!r} was "
+                f"{str(was).lower()}, is {str(now).lower()}. Choose another folder with --out, or "
+                "throw the old run away with --fresh",
+                store.folder,
+            )
+        victim.backend.expect(before)
+    store.keep_learned(lambda: {"endpoints": endpoints(victims)})
 
 
 def _role(part: RolePart) -> dict[str, Any]:
