@@ -22,7 +22,7 @@ from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.showing import show, write_report, write_verdicts
+from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.spreading import (
     check_reached,
@@ -118,8 +118,8 @@ def tune_cli(args: argparse.Namespace) -> int:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
             with opened_victims(plan.prepared, watcher.note):
-                lines = [*tuning_costs(plan), *spread_line(args, plan.prepared)]
-                lines += dry_run_remarks(plan.prepared)
+                costs = tuning_costs(plan)
+                notes = [*spread_line(args, plan.prepared), *dry_run_remarks(plan.prepared)]
         elif args.ray is not None:
             tuned = spread_tune(args, watcher)
         else:
@@ -132,8 +132,9 @@ def tune_cli(args: argparse.Namespace) -> int:
                 **given,
             )
     if args.dry_run:
-        for line in lines:
-            print(one_line(line))
+        for i, (what, dry) in enumerate(costs, 1):
+            print(f"{what}:")
+            show_dry_run(dry, notes if i == len(costs) else ())
         return 0
     if tuned is None:
         return 0
@@ -149,7 +150,7 @@ def tune_cli(args: argparse.Namespace) -> int:
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
     from medstress.api.run import Trained, train
-    from medstress.training.plan import plan_training, training_costs
+    from medstress.training.plan import plan_training, training_costs, training_lines
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
@@ -166,9 +167,10 @@ def train_cli(args: argparse.Namespace) -> int:
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        lines = [*training_costs(plan), *models_line(args, len(plan.models))]
-        for line in (*lines, *dry_run_remarks(plan.prepared)):
+        for line in training_lines(plan):
             print(one_line(line))
+        notes = [*models_line(args, len(plan.models)), *dry_run_remarks(plan.prepared)]
+        show_dry_run(training_costs(plan), notes)
         return 0
     if trained is None:
         return 0
@@ -298,8 +300,7 @@ def _show_prompts(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from medstress.costs.experiment import estimate
-    from medstress.costs.power import power_lines
+    from medstress.running.dry_run import dry_run
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
@@ -310,9 +311,8 @@ def _dry_run(args: argparse.Namespace) -> int:
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
-            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
-            costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
-            lines = [*costs, *dry_run_remarks(prepared)]
-    for line in lines:
-        print(one_line(line))
+            costs = dry_run(prepared, folder)
+            notes = [*part_line(prepared, shard), *spread_line(args, prepared)]
+            notes += dry_run_remarks(prepared)
+    show_dry_run(costs, notes)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.core.arms import Place
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.outcomes import Verdict
-from medstress.costs.experiment import estimate
 from medstress.experiment.file.config import Experiment, TuneTable
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.file.sources import Source
@@ -34,6 +33,7 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import refuse_link, write_text
+from medstress.running.dry_run import DryRun, dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import run_folder, run_prepared
@@ -137,17 +137,11 @@ def tune_experiment(
         lock.release()
 
 
-def tuning_costs(plan: TuningPlan) -> Iterator[str]:
-    """Yield lines on the most that tuning and the report would cost."""
-    tuning = plan.tuning()
-    n = len(plan.table.grid)
+def tuning_costs(plan: TuningPlan) -> list[tuple[str, DryRun]]:
+    """Return what tuning and the report would cost, each with its name."""
+    tuning, n = dry_run(plan.tuning()), len(plan.table.grid)
     if plan.same_items:
-        yield f"{n} values of n over all items, which are also the report:"
-        yield from estimate(tuning)
-        return
-    yield f"tuning split, {n} values of n (shared answers are paid once):"
-    yield from (f"  {line}" for line in estimate(tuning))
-    yield "report on the rest, with one n of each sign:"
+        return [(f"{n} values of n over all items, which are also the report", tuning)]
     shown: dict[tuple[str, str | None], AttackPart] = {}
     for part in plan.prepared.attacks:
         spec = part.attack.spec()
@@ -158,7 +152,10 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
     rest = Portion(keep=lambda item: not plan.is_tuned_on(item))
     attacks = plan.with_controls(shown.values())
     report = replace(plan.prepared, attacks=attacks, portion=rest)
-    yield from (f"  {line}" for line in estimate(report))
+    return [
+        (f"tuning split, {n} values of n (shared answers are paid once)", tuning),
+        ("report on the rest, with one n of each sign", dry_run(report)),
+    ]
 
 
 def split_folder(plan: TuningPlan, folder: Path) -> Path:
