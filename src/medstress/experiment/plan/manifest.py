@@ -14,6 +14,7 @@ from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_
 from medstress.attacks.protocol import Attack, rebuilt
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
+from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -23,6 +24,7 @@ from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
 from medstress.files.versions import versions
+from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
 
