@@ -60,11 +60,6 @@ class CautionsOfRun:
 CAUTIONS = CautionsOfRun()
 
 
-def _unverified(run: Run) -> Iterator[Remark]:
-    if run.folder.doubt:
-        yield Remark(rule="unverified", sentence=f"Unverified: {run.folder.doubt}.")
-
-
 def _incomplete(run: Run) -> Iterator[Remark]:
     if (shard := shard_of(run.manifest)) is not None:
         yield Remark(
@@ -335,7 +330,6 @@ def _extended(run: Run) -> Iterator[Remark]:
 
 
 RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
-    _unverified,
     _incomplete,
     _extended,
     _shards,

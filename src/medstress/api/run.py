@@ -147,22 +147,19 @@ def _given(experiment: Any) -> Any:
 def merge(
     folders: Sequence[str | Path],
     out: str | Path,
-    *,
-    partial: bool = False,
 ) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
     Args:
         folders: the folders of all shards.
         out: the new folder.
-        partial: whether shards may be missing or unfinished; `run` then asks what they lack.
 
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
     from medstress.running.merging import merge_shards
 
-    merged = merge_shards(folders, out, partial=partial)
+    merged = merge_shards(folders, out)
     return Run(merged.folder)
 
 

@@ -15,7 +15,7 @@ from medstress.analyses.summary import exit_code, summary
 from medstress.cli.display import display
 from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
-from medstress.cli.showing import show, write_report, write_verdicts
+from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
 from medstress.core.errors import StoreError, UsageError, install_command
@@ -90,13 +90,15 @@ def tune_cli(args: argparse.Namespace) -> int:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given)
             with opened_victims(plan.prepared, watcher.note):
-                lines = [*tuning_costs(plan), *dry_run_remarks(plan.prepared)]
+                costs = tuning_costs(plan)
+                notes = list(dry_run_remarks(plan.prepared))
         else:
             wish = Wish(fresh=args.fresh, retry_failed=args.retry_failed)
             tuned = tune_experiment(Path(args.experiment), args.out, wish, **given)
     if args.dry_run:
-        for line in lines:
-            print(one_line(line))
+        for i, (what, dry) in enumerate(costs, 1):
+            print(f"{what}:")
+            show_dry_run(dry, notes if i == len(costs) else ())
         return 0
     for folder in tuned.folders:
         keep_summary(folder)
@@ -114,7 +116,7 @@ def tune_cli(args: argparse.Namespace) -> int:
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
     from medstress.api.run import train
-    from medstress.training.plan import plan_training, training_costs
+    from medstress.training.plan import plan_training, training_costs, training_lines
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
@@ -125,8 +127,9 @@ def train_cli(args: argparse.Namespace) -> int:
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
+        for line in training_lines(plan):
             print(one_line(line))
+        show_dry_run(training_costs(plan), list(dry_run_remarks(plan.prepared)))
         return 0
     code = show(Read.open(trained.run.folder))
     folder = trained.run.folder
@@ -257,8 +260,7 @@ def _show_prompts(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from medstress.costs.experiment import estimate
-    from medstress.costs.power import power_lines
+    from medstress.running.dry_run import dry_run
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
@@ -268,8 +270,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
-            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
-            lines = [*costs, *part_line(prepared, shard), *dry_run_remarks(prepared)]
-    for line in lines:
-        print(one_line(line))
+            costs = dry_run(prepared, folder)
+            notes = [*part_line(prepared, shard), *dry_run_remarks(prepared)]
+    show_dry_run(costs, notes)
     return 0

@@ -27,11 +27,6 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     merge.add_argument("folders", metavar="DIR", nargs="+", help="the folders of all shards")
     merge.add_argument("--out", required=True, metavar="DIR", help="a new folder")
-    merge.add_argument(
-        "--partial",
-        action="store_true",
-        help="shards may be missing or unfinished; `medstress run` asks the rest",
-    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -82,13 +77,8 @@ def merge_cli(args: argparse.Namespace) -> int:
     from medstress.running.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        merged = merge_shards(
-            args.folders,
-            args.out,
-            partial=args.partial,
-            note=watcher.note,
-        )
-    for line in (*merged.notes, *merged.left):
+        merged = merge_shards(args.folders, args.out, note=watcher.note)
+    for line in merged.notes:
         print(f"! {line}")
     counts = merged.counts
     print(
@@ -110,11 +100,10 @@ def told_shard(folder: object, shard: Shard) -> int:
     """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
-    from medstress.store.shards import opened_shard
+    from medstress.store.shards import read_shard
 
     path = Path(str(folder))
-    with opened_shard(path) as stored:
-        pass
+    stored = read_shard(path)
     settings, began = stored.manifest["config"]["experiment"], str(stored.manifest["command"])
     failed = stored.n_failed
     is_over = failed > settings["max_failed"]

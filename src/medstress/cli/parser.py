@@ -12,7 +12,6 @@ from medstress.cli.flags import (
     choice_flags,
     experiment_flags,
     run_flags,
-    unverified_flag,
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, shard_flag
@@ -34,16 +33,6 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-READING = (
-    "summary",
-    "report",
-    "figures",
-    "export",
-    "case",
-    "view",
-    "compare",
-)
-"""Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]), or a comparison that fails; 130 interrupted, nothing lost"""
@@ -75,8 +64,6 @@ def build_parser() -> argparse.ArgumentParser:
     _cache(commands)
     _perturb(commands)
     _list(commands)
-    for name in READING:
-        unverified_flag(commands.choices[name])
     commands.add_parser(
         "doctor",
         help="versions, extras, devices, models, free disk; how to install what is missing",

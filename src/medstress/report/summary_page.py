@@ -91,9 +91,7 @@ def junit_page(run: Run, first: str | None = None) -> str:
         run: the run.
         first: what a reader has to know before all else.
     """
-    notes = [first] if first else []
-    notes += [f"unverified: {run.folder.doubt}"] if run.folder.doubt else []
-    return junit(f"medstress {run.name}", decisions_of(run), notes)
+    return junit(f"medstress {run.name}", decisions_of(run), [first] if first else [])
 
 
 def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> str:

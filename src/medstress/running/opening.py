@@ -353,8 +353,8 @@ def _lost_items(
         if not gone or (has_dropped and list(of_what) == ["changed"]):
             continue
         parts = [f"{what}: {_some(ids)}" for what, ids in sorted(of_what.items())]
-        tables = (_table(one.manifest, "datasets", dataset) for one in (old, new))
-        parts += differing(*map(_identity, tables))
+        was, is_now = (_table(one.manifest, "datasets", dataset) for one in (old, new))
+        parts += differing(_identity(was), _identity(is_now))
         why = f" ({'; '.join(parts)})" if parts else ""
         lines[f"{len(gone)} items of dataset {dataset!r} are missing or changed{why}"] = None
     yield from lines
@@ -370,7 +370,8 @@ def _changed_keys(
     if kind == "attacks":
         yield from differing(old, new)
         return
-    keys = list(differing(*(_identity(_table(one, kind, label)) for one in (before, now))))
+    was, is_now = (_identity(_table(one, kind, label)) for one in (before, now))
+    keys = list(differing(was, is_now))
     yield from keys
     if old.get("target_hash", new.get("target_hash")) != new.get("target_hash"):
         yield (
@@ -378,9 +379,10 @@ def _changed_keys(
             "first answer on may be edited and the run goes on"
         )
     elif kind == "groups" and not keys:
-        yield from differing(
-            *({k: v for k, v in one.items() if "hash" not in k} for one in (old, new))
+        plain, plain_now = (
+            {key: value for key, value in one.items() if "hash" not in key} for one in (old, new)
         )
+        yield from differing(plain, plain_now)
         if old.get("vocabulary_hash") != new.get("vocabulary_hash"):
             yield f"the names of the vocabulary {new.get('vocabulary')!r} are others"
         else:

@@ -18,7 +18,7 @@ from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.sharding import take_shard
+from medstress.experiment.plan.sharding import go_on, take_shard
 from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running import criteria
@@ -35,10 +35,10 @@ from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wis
 from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
 from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.shared_cache import share_again
+from medstress.store.reader import read
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
-from medstress.store.trials import read
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -337,6 +337,8 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if known and (has_answers or wish.asks_again):
         bench.keep_labels(known["parts"]["attacks"])
         check_same_targets(bench, known, store.folder)
+    if known and shard_of(known) == bench.portion.shard is not None:
+        go_on(bench, known)
     described = _described(bench, known, store.folder, has_answers=has_answers)
     held = None
     if known:
@@ -354,7 +356,8 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
         part.label: [
             item.id
             for item in part.questions
-            if any(bench.portion.asks(label, item) for label in victims)
+            if bench.portion.owns(item)
+            and any(bench.portion.asks(label, item) for label in victims)
         ]
         for part in bench.datasets
     }
@@ -362,7 +365,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if opening.deletes:
         store.begin_anew()
         known, described = {}, _described(bench, {}, store.folder, has_answers=False)
-    manifests.expect_same_models([*bench.victims, *bench.roles], known)
+    manifests.go_on(store, [*bench.victims, *bench.roles], known)
     if wish.asks_again:
         return opening
     if known and not bench.kind.keeps_metadata:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -32,7 +32,6 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.costs.experiment import estimate
 from medstress.experiment.file.config import AnalysisTable, Experiment, TuneTable
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.file.reading import check_table
@@ -41,6 +40,7 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import write_text
+from medstress.running.dry_run import DryRun, dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Wish
 from medstress.running.prepare import Watcher, prepare
@@ -295,16 +295,11 @@ def tune_experiment(
         return Tuned(tuning=tuning, report=report)
 
 
-def tuning_costs(plan: TuningPlan) -> Iterator[str]:
-    """Yield lines on the most that tuning and the report would cost."""
-    n = len(plan.table.grid)
+def tuning_costs(plan: TuningPlan) -> list[tuple[str, DryRun]]:
+    """Return what tuning and the report would cost, each with its name."""
+    tuning, n = dry_run(plan.tuning()), len(plan.table.grid)
     if plan.same_items:
-        yield f"{n} values of n over all items, which are also the report:"
-        yield from estimate(plan.tuning())
-        return
-    yield f"tuning split, {n} values of n (shared answers are paid once):"
-    yield from (f"  {line}" for line in estimate(plan.tuning()))
-    yield "report on the rest, with one n of each sign:"
+        return [(f"{n} values of n over all items, which are also the report", tuning)]
     shown: dict[tuple[str, str | None], AttackPart] = {}
     for part in plan.prepared.attacks:
         spec = part.attack.spec()
@@ -315,7 +310,10 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
     attacks = plan.with_controls(shown.values())
     rest = Portion(keep=plan.portion(REPORT).keep)
     report = replace(plan.prepared, attacks=attacks, portion=rest)
-    yield from (f"  {line}" for line in estimate(report))
+    return [
+        (f"tuning split, {n} values of n (shared answers are paid once)", tuning),
+        ("report on the rest, with one n of each sign", dry_run(report)),
+    ]
 
 
 def tune_every_n(raw: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_
 from medstress.attacks.protocol import Attack, rebuilt
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
+from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -23,6 +24,7 @@ from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
 from medstress.files.versions import versions
+from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
 
@@ -131,16 +133,31 @@ def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
-    """Tell each server's back end the model and temperature it answered with before.
+def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
+    """Tell each server's back end what its answers showed before, and keep what they show now.
 
     Args:
+        store: the run folder.
         victims: the victims and roles.
-        known: the stored manifest.
+        known: its manifest.
+
+    Raises:
+        OtherRunError: calls were made with a schema and would be made without, or the reverse.
     """
     stored = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        victim.backend.expect(stored.get(victim.label, {}))
+        before, now = stored.get(victim.label, {}), victim.backend.traits.structured
+        was = before.get("structured", now)
+        # A server that followed no schema yet may be asked without.
+        if was != now and (before.get("follows_schemas") or not was):
+            raise OtherRunError(
+                f"{store.folder} holds another experiment: structured of {victim.label!r} was "
+                f"{str(was).lower()}, is {str(now).lower()}. Choose another folder with --out, or "
+                "throw the old run away with --fresh",
+                store.folder,
+            )
+        victim.backend.expect(before)
+    store.keep_learned(lambda: {"endpoints": endpoints(victims)})
 
 
 def _role(part: RolePart) -> dict[str, Any]:
@@ -150,6 +167,7 @@ def _role(part: RolePart) -> dict[str, Any]:
         "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
         "price_in": part.table.price_in,
         "price_out": part.table.price_out,
+        "backend": _deciding(part.backend),
         **_watched(part.backend),
     }
 
@@ -175,7 +193,19 @@ def _victim(victim: Victim) -> dict[str, Any]:
             if victim.by_dataset
             else {}
         ),
+        "backend": _deciding(victim.backend),
         **_watched(victim.backend),
+    }
+
+
+def _deciding(backend: Backend) -> dict[str, Any]:
+    """Return what of a back end decides which calls are made."""
+    traits = backend.traits
+    return {
+        "calls": sorted(traits.calls),
+        "structured": traits.structured,
+        "in_turns": traits.in_turns,
+        **({"labels": list(traits.labels)} if traits.labels else {}),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from medstress.core.shards import Shard, cut
 from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.store.shards import KEY, PLACES
+from medstress.store.shards import KEY
 
 
 def take_shard(prepared: Prepared, shard: Shard) -> None:
@@ -21,57 +21,20 @@ def take_shard(prepared: Prepared, shard: Shard) -> None:
     """
     whole = prepared.portion
     shards = cut([part.questions for part in prepared.datasets], shard.of)
-    positions = {
-        part.label: {
-            item.id: position
-            for position, (item, number) in enumerate(zip(part.questions, numbers, strict=True))
-            if number == shard.number
-        }
-        for part, numbers in zip(prepared.datasets, shards, strict=True)
-    }
-    own = {
+    own = frozenset(
         (item.id, item.hash)
         for part, numbers in zip(prepared.datasets, shards, strict=True)
         for item, number in zip(part.questions, numbers, strict=True)
         if number == shard.number
-    }
-    told = {
-        "number": shard.number,
-        "of": shard.of,
-        "n_trials": prepared.n_trials(),
-        "positions": positions,
-        **_places_of_parts(prepared, positions),
-    }
+    )
+    entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
     prepared.portion = replace(
         whole,
         shard=shard,
-        asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
-        notes={**whole.notes, KEY: told},
+        own=own,
+        notes={**whole.notes, KEY: entry},
         caps=part_of_limits(prepared, shard),
     )
-
-
-def _places_of_parts(
-    prepared: Prepared, positions: Mapping[str, Mapping[str, int]]
-) -> dict[str, Any]:
-    """Return which of the victims of one name is asked about an item, if several share names.
-
-    The plan has all items of the first victim before those of the second, and results tell the
-    name alone: (name, data set, item) -> place of the victim.
-    """
-    names, asks = prepared.portion.names, prepared.portion.asks
-    places: dict[str, dict[str, dict[str, int]]] = {}
-    for place, victim in enumerate(prepared.victims):
-        if victim.label not in names:
-            continue
-        of_name = places.setdefault(names[victim.label], {})
-        for part in prepared.datasets:
-            of_name.setdefault(part.label, {}).update(
-                (item.id, place)
-                for item in part.questions
-                if item.id in positions[part.label] and asks(victim.label, item)
-            )
-    return {PLACES: places} if places else {}
 
 
 def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
@@ -84,3 +47,20 @@ def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
             continue
         parts[name] = shard.share(whole) if isinstance(whole, int) else whole / shard.of
     return Caps(**parts)
+
+
+def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Give the trials that an extension adds places after those of the plan that it extends.
+
+    So they stand in a run that is extended on one machine.
+
+    Args:
+        prepared: the shard that is to run.
+        known: the folder's manifest, of the same shard.
+    """
+    portion, before = prepared.portion, known[KEY]
+    entry, first = portion.notes[KEY], before["first"]
+    if before["n_trials"] != entry["n_trials"]:
+        first += before["n_trials"]
+    notes = {**portion.notes, KEY: {**entry, "first": first}}
+    prepared.portion = replace(portion, first_place=first, notes=notes)

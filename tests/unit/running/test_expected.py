@@ -10,8 +10,7 @@ import pytest
 from medstress.attacks.protocol import AttackTraits, SearchOn
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
-from medstress.costs.query_sizes import query_size
-from medstress.costs.usual import Usual, expected_trial, reasons, written
+from medstress.running.expected import Usual, expected, size_of, written
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 
@@ -48,14 +47,14 @@ def simulated(traits: AttackTraits, n: int, draws: random.Random) -> tuple[int, 
 def test_expected_queries_are_the_mean_of_simulated_searches(n: int, keys: dict[str, Any]) -> None:
     traits, draws = AttackTraits(stream="s", budget=max(n, 1), **keys), random.Random(0)
     trials = [simulated(traits, n, draws) for _ in range(20_000)]
-    found = expected_trial(traits, n, USUAL)
-    assert found.queries == pytest.approx(sum(q for q, _ in trials) / len(trials), abs=0.05)
-    assert found.successes == pytest.approx(sum(s for _, s in trials) / len(trials), abs=0.02)
+    queries, lost = expected(traits, n, USUAL)
+    assert queries == pytest.approx(sum(q for q, _ in trials) / len(trials), abs=0.05)
+    assert lost == pytest.approx(sum(s for _, s in trials) / len(trials), abs=0.02)
 
 
 def test_a_victim_that_never_flips_is_asked_for_the_whole_budget() -> None:
-    found = expected_trial(AttackTraits(stream="s", budget=7), 7, Usual(accuracy=1.0, flips=0.0))
-    assert (found.queries, found.successes) == (7.0, 0.0)
+    usual = Usual(accuracy=1.0, flips=0.0)
+    assert expected(AttackTraits(stream="s", budget=7), 7, usual) == (7.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_what_is_written_depends_on_the_kind_of_answer(
         answer_by=answer_by,
         decoding=Decoding(max_new_tokens=most),
     )
-    size = query_size(task, QUESTION, model)
+    size = size_of(task, QUESTION, model)
     assert size.about_out == about <= max(size.most_out, 0)
     assert 0 < size.about_in < size.most_in
 
@@ -99,5 +98,4 @@ def test_what_is_written_depends_on_the_kind_of_answer(
     ],
 )
 def test_models_that_reason_are_known_by_name(model: str, expected: bool) -> None:
-    assert reasons(model, 128) is expected
     assert written(model, 128) == (128 if expected else 2)
