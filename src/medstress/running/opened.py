@@ -18,8 +18,20 @@ from medstress.running.unseen_controls import drop_unseen_controls
 
 
 @contextmanager
-def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+def opened_victims(
+    prepared: Prepared,
+    note: Callable[[str], None],
+    *,
+    greets: bool = True,
+    baselines: bool = True,
+) -> Iterator[None]:
     """Open victims and roles, check what only back ends know, and close them at the end.
+
+    Args:
+        prepared: the experiment.
+        note: receives what is being opened.
+        greets: whether servers have to be there.
+        baselines: whether the runs that criteria compare with are checked.
 
     Raises:
         UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
@@ -30,19 +42,22 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
     datasets = [(part.label, table.name) for part, table in pairs]
     prepared.victims = open_victims(
-        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets, greets=greets
     )
     try:
         check_conversations(prepared.victims, prepared.attacks)
         check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
+        prepared.roles = open_roles(
+            prepared.experiment.role, base, note, opened, seconds, greets=greets
+        )
         check_targets(named_backends(prepared))
         drop_unseen_controls(prepared)
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
-        check_baselines(prepared)
+        if baselines:
+            check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.analyses.run import Run
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
@@ -23,19 +23,24 @@ from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running import criteria
 from medstress.running.follow_ups import (
+    CHOICES,
+    FollowUp,
     Stage,
     computes_more,
     distances,
     follow_up_hashes,
     keep_similarities,
     stages_of,
+    superseded,
 )
 from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
-from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
+from medstress.running.own_runs import OwnRun, is_own_run, keep_own, new_id, own_run, who_is_asked
 from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.shared_cache import share_again
+from medstress.store.load import stored_manifest
 from medstress.store.reader import read
+from medstress.store.root import SUPERSEDED
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
@@ -43,6 +48,7 @@ from medstress.store.shared_cache import open_shared
 if TYPE_CHECKING:
     from filelock import FileLock
 
+T = TypeVar("T")
 _MEASURED = ("versions", "git_commit", "endpoints")
 """Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
 
@@ -109,11 +115,43 @@ def perform(
     folder = run_folder(bench, out, wish.shard)
     if wish.fresh:
         check_may_be_deleted(folder)
-    with locked(folder, bench) as lock, opened_victims(bench, watcher.note):
-        # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
-        if wish.shard is not None:
-            take_shard(bench, wish.shard)
-        return execute(bench, folder, wish, lock=lock, watcher=watcher)
+    with locked(folder, bench) as lock:
+
+        def work(absent: UsageError | None) -> Outcome:
+            if wish.shard is not None:
+                take_shard(bench, wish.shard)
+            return execute(bench, folder, wish, lock=lock, watcher=watcher, absent=absent)
+
+        return with_models(bench, folder, wish, watcher, work)
+
+
+def with_models(
+    bench: Prepared,
+    folder: Path,
+    wish: Wish,
+    watcher: Watcher,
+    work: Callable[[UsageError | None], T],
+) -> T:
+    """Do work with the models of an experiment open.
+
+    Models come before the store: if one cannot be opened, --fresh has deleted nothing. A finished
+    run can be called again while its server is down.
+
+    Args:
+        bench: the experiment.
+        folder: of its run.
+        wish: what the command asks for.
+        watcher: callbacks for progress.
+        work: is given the error of a server that is not there, to raise unless nothing is asked.
+    """
+    try:
+        with opened_victims(bench, watcher.note, baselines=wish.fresh):
+            return work(None)
+    except UnreachableError as error:
+        if wish.fresh or not stored_manifest(folder).get("complete"):
+            raise
+        with opened_victims(bench, watcher.note, greets=False, baselines=False):
+            return work(error)
 
 
 def run_experiment(
@@ -190,6 +228,7 @@ def ask(
     overrides: Sequence[str] = (),
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
     confirm: Callable[[Sequence[str]], None] = lambda _: None,
+    most: Callable[[Experiment], str] = lambda _: "",
     dry_run: bool = False,
     watcher: Watcher | None = None,
 ) -> str | None:
@@ -206,6 +245,7 @@ def ask(
         overrides: as the command line's --set.
         complete: fills in what the command decides, before the tables are checked.
         confirm: is shown who is asked, where the experiment is not given; raises to refuse.
+        most: says how much is asked at most.
         dry_run: say what would be asked, and ask nothing.
         watcher: callbacks for progress.
 
@@ -217,21 +257,23 @@ def ask(
         StoreError: the folder is a run of another experiment.
     """
     watcher = watcher or Watcher()
-    manifest = read(folder, lambda reader: reader.manifest)
-    given: str | Path | Mapping[str, Any] | Source
-    if experiment is None:
-        mine = own_run(folder, manifest)
-        given, overrides = mine.experiment, (*mine.overrides, *overrides)
+    given: str | Path | Mapping[str, Any] | Source | None = experiment
+    own = read(folder, lambda one: given or own_run(folder, one.manifest, one.commits_after))
+    if isinstance(own, OwnRun):
+        own.check_targets()
+        given, overrides = own.experiment, (*own.overrides, *overrides)
         if not dry_run:
             checked, _, _ = resolve(given, overrides, complete=complete)
-            confirm(list(who_is_asked(checked)))
-    else:
-        given = experiment
+            lines = [*who_is_asked(checked), most(checked)]
+            if own.n_later:
+                lines.append(f"{own.n_later} commits were added since the run last ended well")
+            confirm(lines)
+    assert given is not None
     bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
     wish = Wish(asks_again=True, dry_run=dry_run)
     lock = lock_folder(folder)
     try:
-        with opened_victims(bench, watcher.note):
+        with opened_victims(bench, watcher.note, baselines=False):
             stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
     finally:
         lock.release()
@@ -279,6 +321,7 @@ def execute(
     *,
     lock: FileLock | None = None,
     watcher: Watcher,
+    absent: UsageError | None = None,
 ) -> Outcome:
     """Bring a folder to where an experiment wants it.
 
@@ -290,6 +333,7 @@ def execute(
             experiment asks.
         lock: of the folder, if the caller holds it.
         watcher: callbacks for progress.
+        absent: raised unless nothing is asked.
 
     Raises:
         UsageError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -308,7 +352,10 @@ def execute(
     ):
         bench.shared = shared
         claim_answers(bench)
-        opening = _open(store, bench, wish)
+        is_own, n_before = is_own_run(store), store.computed_totals()[0]
+        opening = _open(store, bench, wish, absent)
+        if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
+            is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
         if not wish.asks_again:
             share_again(store, bench)
             for line in (line for part in bench.datasets for line in part.understood):
@@ -321,6 +368,11 @@ def execute(
         is_complete = bool(manifest.get("complete"))
         if is_complete and not wish.dry_run:
             store.keep_root()
+        store.commit()
+        # A folder from elsewhere is one's own once one has asked something there.
+        joins = not wish.asks_again and opening.verb is not Verb.BEGIN
+        if is_own or (joins and store.computed_totals()[0] > n_before):
+            keep_own(store, None if wish.asks_again else bench, watcher)
         return Outcome(
             folder=folder,
             opening=opening,
@@ -331,7 +383,7 @@ def execute(
         )
 
 
-def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
+def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:
     """Decide what happens to the folder, and write its manifest before the first call."""
     known, has_answers = store.manifest(), not store.is_unanswered()
     if known and (has_answers or wish.asks_again):
@@ -362,6 +414,14 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
         for part in bench.datasets
     }
     opening = decide(Fingerprint.read(described), held, wish, items)
+    if opening.verb not in (Verb.NOTHING, Verb.ASK):
+        if absent is not None:
+            raise absent
+        criteria.check_baselines(bench)
+        described = _described(
+            bench, {**known, "complete": False}, store.folder, has_answers=has_answers
+        )
+        opening = decide(Fingerprint.read(described), held, wish, items)
     if opening.deletes:
         store.begin_anew()
         known, described = {}, _described(bench, {}, store.folder, has_answers=False)
@@ -375,11 +435,11 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        run_id = known.get("id") or new_id()
+        own = {} if bench.portion.shard else {"id": known.get("id") or new_id()}
         store.write_manifest(
             {
                 **described,
-                "id": run_id,
+                **own,
                 "started": known.get("started") or manifests.now(),
                 "finished": None,
                 "complete": False,
@@ -387,7 +447,6 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
                 "performance": known.get("performance") or {"wall_seconds": 0.0},
             }
         )
-        remember(run_id, store.folder, bench)
     store.commit()
     if opening.verb is Verb.RETRY:
         store.forget_failed()
@@ -451,8 +510,6 @@ def _follow_up(
     if not (stages or computes_more(bench)):
         return None
     run = Run.open(store.folder)
-    if not wish.asks_again:
-        store.write_distances(distances(bench, run))
     for stage in stages:
         for line in stage.words(bench, run):
             watcher.note(line)
@@ -460,7 +517,7 @@ def _follow_up(
         if wish.dry_run:
             continue
         works = list(stage.works(bench, run))
-        store.write_manifest(dict(stage.entries(bench, run)))
+        _keep_plan(store, bench, run, stage, works)
         watcher.note(f"{stage.name}: {len(works):,}")
         if works:
             progress = _scheduler(store, bench, watcher).run(works, len(works))
@@ -468,8 +525,25 @@ def _follow_up(
             if stop := _stop(stage.name, progress, len(works)):
                 return stop
     if not wish.asks_again:
+        store.write_distances(distances(bench, run))
         keep_similarities(store, bench, run, watcher.note)
     return None
+
+
+def _keep_plan(
+    store: RunStore, bench: Prepared, run: Run, stage: Stage, works: Sequence[FollowUp]
+) -> None:
+    """Write what a stage asks, what was chosen for it and what it replaces, before its calls."""
+    manifest = store.manifest()
+    entries = dict(stage.entries(bench, run))
+    choices = manifest.get(CHOICES, {})
+    if (choice := dict(stage.choice(bench, run))) and choice not in choices.get(stage.name, ()):
+        entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
+    before = set(manifest.get(SUPERSEDED, ()))
+    now = before - {work.id for work in works} | superseded(stage, works, store.follow_ups())
+    if now != before:
+        entries[SUPERSEDED] = sorted(now)
+    store.write_manifest(entries)
 
 
 def _scheduler(store: RunStore, bench: Prepared, watcher: Watcher) -> Scheduler:

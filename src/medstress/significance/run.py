@@ -10,10 +10,12 @@ from typing import Any
 from medstress.analyses.families import settings_key
 from medstress.analyses.run import Run
 from medstress.analyses.significance import PURPOSE
-from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.attack import NAME, MedFuzz
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
+from medstress.engine.requests import Purpose
 from medstress.engine.study import Study
+from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.follow_ups import Stage
@@ -49,7 +51,12 @@ def _judged(bench: Prepared, run: Run) -> Iterator[str]:
         yield f"faithfulness: the judge is asked about the reasonings of {n} trials"
 
 
-FAITHFULNESS = Stage(name="faithfulness", works=_reasonings, words=_judged)
+FAITHFULNESS = Stage(
+    name="faithfulness",
+    works=_reasonings,
+    words=_judged,
+    purposes=frozenset({Purpose.JUDGE}),
+)
 """Judges are asked whether a reasoning names the insertion."""
 
 
@@ -107,7 +114,11 @@ def significance(selection: Selection | None = None) -> Stage:
             return {}
         return with_scope(run.manifest, settings, scope_of(settings, run.manifest))
 
-    return Stage(name="significance", works=works, words=words, entries=entries)
+    def choice(bench: Prepared, run: Run) -> Mapping[str, Any]:
+        trials = [trial.id for trial in successes(bench, run)]
+        return {"settings": _settings(bench).as_json(), "trials": trials} if trials else {}
+
+    return Stage(name="significance", works=works, words=words, entries=entries, choice=choice)
 
 
 def run_tests(
@@ -146,6 +157,12 @@ def run_tests(
         if isinstance(table, dict):
             table.update(changes)
 
+    def most(checked: Experiment) -> str:
+        trials = _attacked(Run.open(folder))
+        n = sum(one.arm.attack.name == NAME and one.first is not None for one in trials)
+        assert checked.test is not None
+        return f"{n:,} successes, each with at most {checked.test.max_calls:,} calls"
+
     return ask(
         folder,
         [FAITHFULNESS, significance(selection)],
@@ -153,6 +170,7 @@ def run_tests(
         overrides=overrides,
         complete=complete,
         confirm=confirm,
+        most=most,
         dry_run=dry_run,
         watcher=watcher,
     )

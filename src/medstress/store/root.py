@@ -2,9 +2,9 @@
 
 It covers what the experiment is (`PLAN`), the items, and of every trial its digest and what was
 found about it later. Trials come in the order of their ids, because an extension registers them in
-another order than a run at once. What depends on scheduling, speed or place is left out: two runs
-of one experiment with the same answers have one root, whatever their workers, batches, restarts,
-extensions and folders.
+another order than a run at once; follow-ups that others have replaced are left out. What depends on
+scheduling, speed or place is left out: two runs of one experiment with the same answers have one
+root, whatever their workers, batches, restarts, extensions and folders.
 
 Each root is appended to the manifest with the last row of every table that it is about, so that a
 reader sees whether anything was added since.
@@ -55,16 +55,23 @@ _MAY_BE_PATHS = ("model", "embedding")
 """Keys that may hold a path, of which only the last component counts."""
 _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
+SUPERSEDED = "superseded"
+"""Manifest entry: ids of follow-ups that another one has replaced, because an extension changed
+what is asked. They stay readable, and are no part of the root nor asked again."""
+SUPERSEDED_IDS = f"""
+SELECT value FROM json_each(COALESCE((SELECT value FROM main.manifest WHERE key = '{SUPERSEDED}'
+AND id <= :manifest ORDER BY id DESC LIMIT 1), '[]'))
+"""
 _ITEMS = """
 SELECT i.dataset, i.item_id, i.hash, COALESCE((
     SELECT body FROM main.renewals WHERE item = i.id AND id <= :renewals
     ORDER BY id DESC LIMIT 1), i.body)
 FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
-_TRIALS = """
+_TRIALS = f"""
 SELECT t.id, t.trial_id, hex(v.digest) FROM main.trials t LEFT JOIN main.verdicts v
 ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id AND id <= :verdicts)
-WHERE t.id <= :trials ORDER BY t.trial_id
+WHERE t.id <= :trials AND t.trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY t.trial_id
 """
 _FINDINGS = """
 SELECT name, value FROM main.findings WHERE id IN (

@@ -188,6 +188,8 @@ def open_victims(
     classes: tuple[str, ...] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
+    *,
+    greets: bool = True,
 ) -> list[Victim]:
     """Open every victim's back end and build its tasks.
 
@@ -199,6 +201,7 @@ def open_victims(
         classes: classes of the items (`Kind.classes`).
         timeout_seconds: time limit of one request.
         datasets: (label, name) of each data set, for prompts by data set.
+        greets: whether servers have to be there.
 
     Raises:
         UsageError: the back end cannot do the task, or an extra, model or function is missing.
@@ -211,6 +214,7 @@ def open_victims(
                 base=base,
                 task=kind.task,
                 timeout_seconds=timeout_seconds,
+                greets=greets,
                 **table.model_dump(include=_OPTIONS),
             )
             backend = registry.open_backend(table.backend, options)
