@@ -173,15 +173,19 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
 
 
-@pytest.mark.release
-def test_an_extended_run_asks_what_its_new_rankings_need(two):
+def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
     two.tables["experiment"]["seeds"] = [0, 1]
-    extended = run(two.write(), two.out).summary()
-    fresh = run(two.write(), two.root / "fresh").summary()
+    run(two.write(), two.out)
+    extended = run(two.write(), two.out, retry_failed=True)
+    fresh = run(two.write(), two.root / "fresh")
+    assert extended.manifest()["superseded"], "other names lead"
+    assert "superseded" not in fresh.manifest()
+    extended, fresh = extended.summary(), fresh.summary()
     assert extended["experiment"]["complete"]
     assert analyses_of(extended) == analyses_of(fresh)
+    assert extended["root"] == fresh["root"]
 
 
 def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):

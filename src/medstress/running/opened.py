@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 
+from medstress.attacks.controls.arm import ControlArm
+from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
 from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.parts import open_victims
@@ -14,7 +17,35 @@ from medstress.experiment.plan.probe_checks import check_probes
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.running.criteria import check_baselines
-from medstress.running.unseen_controls import drop_unseen_controls
+
+
+def drop_unseen_controls(prepared: Prepared) -> None:
+    """Leave out control arms whose edits no victim's prompt shows.
+
+    Args:
+        prepared: the experiment, with its victims open.
+
+    Raises:
+        UsageError: the file names such a control.
+    """
+    wanted = prepared.experiment.experiment.controls
+    asked = list(product(prepared.victims, prepared.datasets))
+    for part in list(prepared.attacks):
+        if not isinstance(part.attack, ControlArm):
+            continue
+        edited = part.traits.edits_only
+        if not asked or not all(victim.on(data.label).misses(edited) for victim, data in asked):
+            continue
+        reason = f"no victim's prompt shows {' or '.join(sorted(edited))}"
+        name = part.attack.control.name
+        if not isinstance(wanted, bool | None):
+            raise UsageError(
+                f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "
+                "leave it out of controls, or choose another prompt"
+            )
+        prepared.attacks.remove(part)
+        attack = part.label.removesuffix(f" / {name}")
+        prepared.controls = prepared.controls.without(attack, name, reason)
 
 
 @contextmanager
