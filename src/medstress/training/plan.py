@@ -281,7 +281,9 @@ def training_costs(plan: TrainingPlan) -> DryRun:
     victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
     for part in plan.prepared.attacks:
         if part.traits.in_turns:
-            raise UsageError(f"attack {part.label!r} holds a conversation, as no trained model does")
+            raise UsageError(
+                f"attack {part.label!r} holds a conversation, as no trained model does"
+            )
     experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
     return dry_run(replace(plan.prepared, experiment=experiment))
 
