@@ -28,8 +28,7 @@ from medstress.cli.app import medstress_cli
 from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.test import run_tests
-from medstress.significance.run import Selection
+from medstress.significance.run import Selection, run_tests
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review

@@ -60,11 +60,6 @@ class CautionsOfRun:
 CAUTIONS = CautionsOfRun()
 
 
-def _unverified(run: Run) -> Iterator[Remark]:
-    if run.folder.doubt:
-        yield Remark(rule="unverified", sentence=f"Unverified: {run.folder.doubt}.")
-
-
 def _incomplete(run: Run) -> Iterator[Remark]:
     if (shard := shard_of(run.manifest)) is not None:
         yield Remark(
@@ -91,19 +86,6 @@ def _shards(run: Run) -> Iterator[Remark]:
             rule="answered_otherwise",
             sentence=f"{n:,} calls were made by two shards and got different answers. Every trial "
             "keeps the answer that it was judged by.",
-        )
-
-
-def _lost_calls(run: Run) -> Iterator[Remark]:
-    """Name the calls that were paid twice because a worker of a fleet was lost."""
-    stored = run.manifest.get("performance") or {}
-    if n := stored.get("leases_lost", 0):
-        leases = "1 lease" if n == 1 else f"{n:,} leases"
-        yield Remark(
-            rule="lost_calls",
-            sentence=f"{leases} ended with the worker: {stored['calls_lost']:,} to "
-            f"{stored['calls_lost_at_most']:,} calls were paid again, and are in no other count of "
-            "calls, tokens or dollars.",
         )
 
 
@@ -348,11 +330,9 @@ def _extended(run: Run) -> Iterator[Remark]:
 
 
 RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
-    _unverified,
     _incomplete,
     _extended,
     _shards,
-    _lost_calls,
     _unread,
     _cut_off,
     _cut_short,

@@ -100,16 +100,13 @@ class Source:
     finished: str | None
     complete: bool
     root: str | None
-    unverified: str | None
-    """Why these may not be the numbers that were measured."""
 
     @property
     def words(self) -> str:
         """The folder, and what proves its numbers."""
         if self.root is not None:
             return f"{self.folder}, root {self.root}."
-        why = f"unverified: {self.unverified}" if self.unverified else "the run is not complete"
-        return f"{self.folder}, no root: {why}."
+        return f"{self.folder}, no root: the run is not complete."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,8 +559,7 @@ def _source(side: Side) -> Source:
         started=run.manifest["started"],
         finished=run.manifest["finished"],
         complete=run.is_complete,
-        root=folder.root if run.is_complete and folder.doubt is None else None,
-        unverified=folder.doubt,
+        root=folder.root if run.is_complete else None,
     )
 
 

@@ -30,9 +30,8 @@ from medstress.core.trials import Answer, Trial
 from medstress.files.frames import Type, Types, check_ending, frame_of, refuse_inputs, write_rows
 from medstress.store.codec import decode_answer
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, ShownPrompts
-from medstress.store.reader import RunReader, StoredExchange
+from medstress.store.reader import RunReader, StoredExchange, read
 from medstress.store.reviews import JUDGEMENTS
-from medstress.store.trials import read
 from medstress.version import __version__
 
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Mapping[str, Any]
 R = TypeVar("R")
-UNVERIFIED = "unverified"
-"""A column of runs in doubt: why."""
 _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
 _BY_ANSWERS = ("discrete_zoo", "medfuzz")
 """Attacks whose first edit follows from answers of the victim."""
@@ -305,7 +302,7 @@ def _call(
 ) -> list[Any] | None:
     """Return the canonical form of a call: its kind, its prompt, and so on; None if unknown."""
     if row.request is not None:
-        stored: list[Any] = json.loads(row.request)
+        stored: list[Any] = json.loads(row.request)[0]
         return stored
     if row.call is None:
         return None  # computed ahead and never used: its candidate is not stored
@@ -624,14 +621,9 @@ def table_frame(folder: Path, table: str) -> DataFrame:
 
 
 def _read(folder: Path, table: str, use: Callable[[RunReader, Iterable[Row]], R]) -> R:
-    """Use the rows of a table while its run is open; those of one in doubt say so in a column."""
+    """Use the rows of a table while its run is open."""
     if table not in TABLES:
         hint = did_you_mean(table, TABLES)
         raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
     rows_of = _OF_FILE[table] if table in _OF_FILE else partial(_OF_RUN[table], Run.open(folder))
-
-    def question(reader: RunReader) -> R:
-        doubt = {UNVERIFIED: reader.doubt} if reader.doubt else {}
-        return use(reader, ({**row, **doubt} for row in rows_of(reader)))
-
-    return read(folder, question)
+    return read(folder, lambda reader: use(reader, rows_of(reader)))

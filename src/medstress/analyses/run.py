@@ -65,7 +65,6 @@ class Stored(Protocol):
     totals: Mapping[str, int]
     n_from_cache: int
     calls_per_query: Mapping[str, float]
-    doubt: str | None
     root: str | None
 
     @property

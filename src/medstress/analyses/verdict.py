@@ -264,7 +264,6 @@ OTHER, OTHER_SCORE = (
 )
 INCOMPLETE = "only {done:,} of {planned:,} planned trials have ended"
 NOT_COMPLETE = "the run is not complete"
-DOUBT = "the run's file may not be what was measured"
 NOT_MEASURED = "nothing was measured of {models}"
 NOTHING: Mapping[str, str] = {
     "no trial": "No trial has ended yet.",
@@ -349,8 +348,6 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
 
 def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
     def reasons() -> Iterator[tuple[Level, str]]:
-        if run.folder.doubt:
-            yield "no", DOUBT
         if not run.is_complete:
             done, planned = len(run.trials), int(run.manifest["n_planned"])
             text = INCOMPLETE if done < planned else NOT_COMPLETE

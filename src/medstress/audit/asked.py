@@ -113,7 +113,7 @@ def _conversation(task: MultipleChoice, requests: Sequence[str | None]) -> Conve
         prompts=cast("PromptSet", _Mute()),
         parser=task.parser,
         by_letter=task.answer_by is AnswerBy.LETTER,
-        in_turns=first is None or not isinstance(json.loads(first)[1], str),
+        in_turns=first is None or not isinstance(json.loads(first)[0][1], str),
     )
 
 
@@ -124,5 +124,5 @@ def _own_text(answer: Answer | None, request: str | None) -> Answer | None:
     """
     if not isinstance(answer, Chosen) or answer.text is None or request is None:
         return answer
-    prompt = json.loads(request)[1]
+    prompt = json.loads(request)[0][1]
     return replace(answer, text=answer.text.removeprefix(str(prompt)))

@@ -11,8 +11,7 @@ from typing import Any
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
-from medstress.running.baselines import describe_baseline
-from medstress.running.criteria import KEY
+from medstress.running.criteria import KEY, describe_baseline
 from medstress.store.chain import Break
 from medstress.store.load import StoredRun
 from medstress.store.run_store import SUMMARY

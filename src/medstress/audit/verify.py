@@ -33,7 +33,6 @@ from medstress.store.reader import StoredTrial
 from medstress.store.review_store import reviews_digests, with_reviews
 from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
-from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
 
 IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
@@ -59,7 +58,7 @@ def verify_folder(
     root = None if root is None else checked_root(root)
     whole = check_whole(folder)
     if (broken := whole.broken) is None:
-        with unverified(), open_run(folder) as run:
+        with open_run(folder, check="form") as run:
             _describe(found, run, whole, root)
             broken = found.broken or next(_breaks(run, found, synonyms), None)
     found.broken = broken
@@ -71,7 +70,7 @@ def verify_folder(
 def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | None) -> None:
     """Say which roots there are, and whether the one that was asked for is among them."""
     kept, digests = run.root(), [None, *reviews_digests(run.folder)]
-    if not run.doubt:
+    if whole.broken is None:
         found.root = None if kept is None else with_reviews(kept, digests[-1])
         found.root_note = IN_PROGRESS if kept is None else None
     if whole.n_open:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from medstress.api.wording import flags_are_said
 from medstress.cli.next_commands import with_next_command
-from medstress.cli.parser import READING, build_parser
+from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import outlive_reader, visible_output
 from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
@@ -66,7 +66,7 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
         return _dispatch(arguments, stop)
     except MedstressError as error:
         # One line, even if a user's function or a library put line breaks into its message.
-        sentence = with_next_command(f"{error}{_way_out(error, arguments)}", arguments, error)
+        sentence = with_next_command(str(error), arguments, error)
         print(f"medstress: {' '.join(sentence.splitlines())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -117,30 +117,10 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
     handler = getattr(import_module(f"medstress.cli.{module}"), f"{args.command}_cli")
     if args.command in _JUDGING:
         outlive_reader()
-        code = _handled(handler, args)
+        code = int(handler(args))
         sys.stdout.flush()  # while a closed pipe can still be dealt with
         return code
-    return _handled(handler, args)
-
-
-def _handled(handler: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    if not getattr(args, "unverified", False):
-        return int(handler(args))
-    from medstress.store.unverified import unverified
-
-    with unverified() as doubts:
-        code = int(handler(args))
-    for doubt in doubts:
-        print(f"medstress: unverified: {doubt}", file=sys.stderr)
-    return code
-
-
-def _way_out(error: MedstressError, arguments: Sequence[str]) -> str:
-    """Return how to read a folder all the same that does not agree with its chain, if one can."""
-    from medstress.store.opening import ChainError
-
-    can = isinstance(error, ChainError) and arguments[0] in READING
-    return ", and --unverified shows what can be read" if can else ""
+    return int(handler(args))
 
 
 def _log(error: Exception) -> str:

@@ -24,15 +24,6 @@ from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.significance import test_cli as test_cli
-from medstress.cli.spreading import (
-    check_reached,
-    check_spread,
-    models_line,
-    spread_line,
-    spread_run,
-    spread_train,
-    spread_tune,
-)
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
 from medstress.cli.verifying import verify_cli as verify_cli
@@ -43,10 +34,11 @@ from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept_summary import renew_summary
+from medstress.running.kept_summary import keep_summary, renew_summary
 from medstress.running.opened import opened_victims
+from medstress.running.opening import Wish
 from medstress.running.prepare import prepare
-from medstress.running.run import run_folder
+from medstress.running.run import perform, run_folder
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -65,7 +57,6 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
-    check_spread(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -74,105 +65,81 @@ def run_cli(args: argparse.Namespace) -> int:
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        if args.ray is not None:
-            spread = spread_run(args, experiment, watcher)
-            if spread is None:
-                return 0
-            return _shown(spread, args)
-        finished = run(
+        outcome = perform(
             experiment,
             args.out,
-            fresh=args.fresh,
-            retry_failed=args.retry_failed,
+            Wish(fresh=args.fresh, retry_failed=args.retry_failed, shard=shard),
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,
-            shard=shard,
         )
+    folder = outcome.folder
+    keep_summary(folder)
     if shard is not None:
-        return told_shard(finished.folder, shard)
-    return _shown(finished, args)
-
-
-def _shown(finished: Run, args: argparse.Namespace) -> int:
-    """Show a run that has ended, and return the exit code."""
-    read = Read.open(finished.folder)
+        return told_shard(folder, shard)
+    if outcome.nothing_asked is not None:
+        print(outcome.nothing_asked)
+    read = Read.open(folder)
     code = show(read)
-    write_verdicts(read, args)
-    print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    write_verdicts(read, args, outcome.nothing_asked)
+    print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.api.run import Tuned, tune
-    from medstress.tuning.tune import plan_tuning, tuning_costs
+    from medstress.running.tuning import plan_tuning, tune_experiment, tuning_costs
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
-    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    tuned: Tuned | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
+        given: dict[str, Any] = {
+            "limit": args.limit,
+            "overrides": args.set,
+            "watcher": watcher,
+        }
         if args.dry_run:
-            plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
+            plan = plan_tuning(Path(args.experiment), **given)
             with opened_victims(plan.prepared, watcher.note):
                 costs = tuning_costs(plan)
-                notes = [*spread_line(args, plan.prepared), *dry_run_remarks(plan.prepared)]
-        elif args.ray is not None:
-            tuned = spread_tune(args, watcher)
+                notes = list(dry_run_remarks(plan.prepared))
         else:
-            tuned = tune(
-                Path(args.experiment),
-                args.out,
-                fresh=args.fresh,
-                retry_failed=args.retry_failed,
-                watcher=watcher,
-                **given,
-            )
+            wish = Wish(fresh=args.fresh, retry_failed=args.retry_failed)
+            tuned = tune_experiment(Path(args.experiment), args.out, wish, **given)
     if args.dry_run:
         for i, (what, dry) in enumerate(costs, 1):
             print(f"{what}:")
             show_dry_run(dry, notes if i == len(costs) else ())
         return 0
-    if tuned is None:
-        return 0
-    code = show(Read.open((tuned.report or tuned.tuning).folder))
+    for folder in tuned.folders:
+        keep_summary(folder)
+    if tuned.nothing_asked is not None:
+        print(tuned.nothing_asked)
+    folder = (tuned.report or tuned.tuning).folder
+    code = show(Read.open(folder))
     if tuned.report is None:
-        print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
+        print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
     else:
-        folder = tuned.report.folder
         print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
-    from medstress.api.run import Trained, train
+    from medstress.api.run import train
     from medstress.training.plan import plan_training, training_costs, training_lines
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    trained: Trained | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_training(Path(args.experiment), **given, watcher=watcher)
-        elif args.ray is not None:
-            trained = spread_train(args, watcher)
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
         for line in training_lines(plan):
             print(one_line(line))
-        notes = [*models_line(args, len(plan.models)), *dry_run_remarks(plan.prepared)]
-        show_dry_run(training_costs(plan), notes)
-        return 0
-    if trained is None:
+        show_dry_run(training_costs(plan), list(dry_run_remarks(plan.prepared)))
         return 0
     code = show(Read.open(trained.run.folder))
     folder = trained.run.folder
@@ -305,14 +272,12 @@ def _dry_run(args: argparse.Namespace) -> int:
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
-    check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(experiment, limit=args.limit, overrides=args.set, watcher=watcher)
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
             costs = dry_run(prepared, folder)
-            notes = [*part_line(prepared, shard), *spread_line(args, prepared)]
-            notes += dry_run_remarks(prepared)
+            notes = [*part_line(prepared, shard), *dry_run_remarks(prepared)]
     show_dry_run(costs, notes)
     return 0

@@ -30,16 +30,11 @@ def compare_cli(args: argparse.Namespace) -> int:
         message = str(error)
         name = f"{args.folder} and {args.other}"
         case = Decision(name=name, outcome="error", sentence=message)
-        _write(args, [case], [f"Nothing could be compared: {message}"], [], [])
+        _write(args, [case], [f"Nothing could be compared: {message}"], [])
         raise
     lines, tables = comparison.lines(), comparison.tables()
     cases = [_case(row, comparison.margin) for row in comparison.deciding]
-    doubts = [
-        f"{side.folder} is unverified: {side.unverified}"
-        for side in (comparison.a, comparison.b)
-        if side.unverified
-    ]
-    _write(args, cases, lines, tables, doubts)
+    _write(args, cases, lines, tables)
     if args.json:
         print(json.dumps(comparison.as_json(), indent=1, allow_nan=False))
     else:
@@ -60,7 +55,6 @@ def _write(
     cases: Sequence[Decision],
     sentences: Sequence[str],
     tables: Sequence[Table],
-    doubts: Sequence[str],
 ) -> None:
     """Write the files of `--junit` and `--markdown`.
 
@@ -68,7 +62,7 @@ def _write(
         UsageError: a file cannot be written.
     """
     if args.junit is not None:
-        write_file("--junit", args.junit, junit(_SUITE, cases, doubts))
+        write_file("--junit", args.junit, junit(_SUITE, cases))
     if args.markdown is not None:
         write_file("--markdown", args.markdown, markdown(_SUITE, sentences, tables))
 

@@ -93,15 +93,6 @@ def experiment_flags(command: argparse.ArgumentParser) -> None:
     settings_flag(command)
 
 
-def unverified_flag(command: argparse.ArgumentParser) -> None:
-    """Add the flag of commands that only read run folders."""
-    command.add_argument(
-        "--unverified",
-        action="store_true",
-        help="show what can be read of a folder that does not agree with its chain",
-    )
-
-
 def check_limit(args: argparse.Namespace) -> None:
     """Check the value of --limit.
 

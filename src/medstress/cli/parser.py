@@ -12,11 +12,9 @@ from medstress.cli.flags import (
     choice_flags,
     experiment_flags,
     run_flags,
-    unverified_flag,
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
@@ -35,16 +33,6 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-READING = (
-    "summary",
-    "report",
-    "figures",
-    "export",
-    "case",
-    "view",
-    "compare",
-)
-"""Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]), or a comparison that fails; 130 interrupted, nothing lost"""
@@ -76,8 +64,6 @@ def build_parser() -> argparse.ArgumentParser:
     _cache(commands)
     _perturb(commands)
     _list(commands)
-    for name in READING:
-        unverified_flag(commands.choices[name])
     commands.add_parser(
         "doctor",
         help="versions, extras, devices, models, free disk; how to install what is missing",
@@ -117,7 +103,6 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     shard_flag(run)
     run_flags(run)
-    spread_flags(run)
     verdict_flags(run)
 
 
@@ -137,7 +122,6 @@ def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
         "DIR/tune.json (default: runs/<name>-tuned)",
     )
     run_flags(tune)
-    spread_flags(tune)
 
 
 def _train(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -162,7 +146,6 @@ def _train(commands: argparse._SubParsersAction[Parser]) -> None:
         "--dry-run", action="store_true", help="check everything and print what would be trained"
     )
     train.add_argument("--quiet", action="store_true", help="no progress display")
-    spread_flags(train)
 
 
 def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -80,14 +80,19 @@ def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
         out.say(line)
 
 
-def write_verdicts(run: Run, args: argparse.Namespace) -> None:
+def write_verdicts(run: Run, args: argparse.Namespace, first: str | None = None) -> None:
     """Write the files of `--junit` and `--markdown`.
+
+    Args:
+        run: the run.
+        args: the command line.
+        first: what a reader of the JUnit file has to know first.
 
     Raises:
         UsageError: a file cannot be written.
     """
     if args.junit is not None:
-        write_file("--junit", args.junit, junit_page(run))
+        write_file("--junit", args.junit, junit_page(run, first))
     if args.markdown is not None:
         write_file("--markdown", args.markdown, markdown_page(run))
 

@@ -64,15 +64,10 @@ def verify_cli(args: argparse.Namespace) -> int:
 
 def _refusal(found: Verification, given: Path, root: str | None) -> str:
     """Return in one sentence why a folder is not verified, with what helps."""
-    from medstress.store.run_store import SUMMARY
-
     if found.broken is None:
         return f"is not verified: {'; '.join(found.doubts())}"
     told = f"does not agree: {found.broken}"
     if root is not None and found.broken.expected.lower() == f"root {root.lower()}":
         # What the folder holds may agree with itself.
         return f"{told}; next: {shlex.join(['medstress', 'verify', str(given)])}"
-    command = ["medstress", "summary", str(given)]
-    if found.broken.table != SUMMARY:
-        command.append("--unverified")  # shows what can be read, with a warning
-    return f"{told}; next: {shlex.join(command)}"
+    return told

@@ -17,7 +17,7 @@ from medstress.page.cases import Cases, json_of
 def case_cli(args: argparse.Namespace) -> int:
     """Run `medstress case`: one case, or without an id the list of them."""
     run = Run.open(Path(args.folder))
-    cases, out, doubt = Cases(run), screen(), run.folder.doubt
+    cases, out = Cases(run), screen()
     if args.id is None:
         if args.json:
             print(json.dumps([json_of(cases.line(trial)) for trial in cases.trials], indent=1))
@@ -25,11 +25,8 @@ def case_cli(args: argparse.Namespace) -> int:
     else:
         (case,) = cases.cases([cases.find(args.id)], most_tried=None)
         if args.json:
-            more = {"unverified": doubt} if doubt else {}
-            print(json.dumps({**dict(json_of(case)), **more}, indent=1))
+            print(json.dumps(json_of(case), indent=1))
             return 0
-    if doubt:
-        out.say(f"! unverified: {doubt}", "yellow")
     if args.id is None:
         print_cases(out.console, cases, wide=args.wide)
     else:

@@ -40,8 +40,6 @@ class Limits:
     """Cost of earlier processes."""
     usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
     """Cost of an answer of a back end."""
-    shared_room: Callable[[Progress, int], int] | None = None
-    """Says how many more calls may be made, where other processes share these limits."""
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
         """Return how many more calls may be made; 0 may be for as long as others are in flight."""
@@ -56,8 +54,6 @@ class Limits:
             coming = 0.0 if not n_in_flight else n_in_flight * used / n if n else math.inf
             if limit is not None and used + coming >= limit:
                 return 0
-        if self.shared_room is not None:
-            return self.shared_room(progress, n_in_flight)
         if self.max_queries is None:
             return sys.maxsize
         return self.max_queries - n - n_in_flight
@@ -82,11 +78,7 @@ class Progress:
     n_failed: int = 0
     n_computed: int = 0
     """Calls computed in this process."""
-    n_before: int = 0
-    """Those of `n_computed` that earlier drivers of a run on many machines made: in no rate."""
     n_tokens: int = 0
     usd: float = 0.0
-    waiting: bool = False
-    """Nothing can be asked yet: workers start, or load their models."""
     stopped: bool = False
     """A limit was reached."""

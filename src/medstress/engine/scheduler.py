@@ -111,7 +111,10 @@ class Scheduler:
         while (room := self._window() - len(self._running)) > 0 and not self.progress.stopped:
             trials = list(islice(plan, room))
             begun = self._ledger.begin_trials(
-                [(one.id, self._arm(one), one.dataset, one.item, one.repeat) for one in trials]
+                [
+                    (one.id, self._arm(one), one.dataset, one.item, one.repeat, one.place)
+                    for one in trials
+                ]
             )
             for trial, (row, is_finished, journal) in zip(trials, begun, strict=True):
                 if is_finished:

@@ -31,8 +31,7 @@ from medstress.page.changes import mark_changes
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
-from medstress.store.reader import RunReader
-from medstress.store.trials import read
+from medstress.store.reader import RunReader, read
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""

@@ -8,7 +8,6 @@ carries Vega. Colours are variables of the style sheet, for light and dark need 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -106,8 +105,8 @@ def draw(chart: Chart, colours: Colours) -> Drawn:
     )
 
 
-def write(chart: Chart, form: Format, colours: Colours, below: str = "") -> bytes:
-    """Return a chart as a file: its panels below each other, a legend, and a sentence below."""
+def write(chart: Chart, form: Format, colours: Colours) -> bytes:
+    """Return a chart as a file: its panels below each other, and a legend."""
     import vl_convert
 
     numbers, (by_panel, _) = colours.of(chart), _panels(chart)
@@ -121,10 +120,6 @@ def write(chart: Chart, form: Format, colours: Colours, below: str = "") -> byte
         "config": _config(in_page=False),
         "background": "white",
     }
-    if below:
-        lines = textwrap.wrap(one_line(below), 60)
-        title = {"text": lines, "orient": "bottom", "anchor": "start", "fontWeight": "normal"}
-        spec["title"] = title
     if form == "png":
         return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
     if form == "pdf":

@@ -34,7 +34,6 @@ HEAD = "# Tables and figures of "
 """How the index begins, by which a folder of an earlier call is known."""
 ROWS_OF_A_FLOAT = 45
 """A longer table is set as several floats, each on its own page."""
-UNVERIFIED = "unverified"
 _OF_PDFLATEX = ("pdf", "png")
 _DOCUMENT = r"""% All tables and figures of a run, one to a page. In a paper, \input what you need.
 \documentclass{article}
@@ -115,9 +114,8 @@ def write_figures(
     contents = {
         name: data for one in results if isinstance(one, Made) for name, data in one.files.items()
     }
-    doubts = [f"Unverified: {run.folder.doubt}."] if run.folder.doubt else []
     contents[INDEX] = index(results, run.name).encode()
-    contents[DOCUMENT] = document(results, doubts).encode()
+    contents[DOCUMENT] = document(results).encode()
     _refuse_foreign(out, contents)
     try:
         make_folder(out)
@@ -190,12 +188,11 @@ def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
 def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...], run: Run) -> Made:
     """Return the files of a table, a chart, or cases."""
     part = replace(part, notes=(*part.notes, *state))
-    doubt = run.folder.doubt or ""
     name = part.name
     files: dict[str, bytes] = {}
     if isinstance(part, Table):
         files[f"{name}.tex"] = _floats(part).encode()
-        files[f"{name}.csv"] = _doubted(csv_table(part), doubt)
+        files[f"{name}.csv"] = csv_table(part).encode()
     elif isinstance(part, Tex):
         body = [
             f"% medstress figures: {escape(part.caption)}",
@@ -209,7 +206,7 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
     else:
         for form in formats:
             files[f"{name}.{form}"] = _drawn(part, form, run)
-        files[f"{name}.csv"] = _doubted(chart_csv(part), doubt)
+        files[f"{name}.csv"] = chart_csv(part).encode()
         caption = one_line(" ".join((f"{part.title}.", *part.notes)))
         files[f"{name}.txt"] = f"{caption}\n".encode()
         if any(form in formats for form in _OF_PDFLATEX):
@@ -220,14 +217,10 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
 def _drawn(chart: Chart, form: str, run: Run) -> bytes:
     from medstress.page.charts import Colours, write
 
-    below = f"Unverified: {run.folder.doubt}." if run.folder.doubt else ""
     if chart.kind == "words":
-        title = " ".join(filter(None, (chart.title, below)))
-        drawn = _converted(weighed(replace(chart, title=title)), form)
-    else:
-        models = dict.fromkeys(cell.place.victim for cell in run.cells)
-        drawn = write(chart, form, Colours(models), below)  # type: ignore[arg-type]
-    return drawn
+        return _converted(weighed(chart), form)
+    models = dict.fromkeys(cell.place.victim for cell in run.cells)
+    return write(chart, form, Colours(models))  # type: ignore[arg-type]
 
 
 def chart_csv(chart: Chart) -> str:
@@ -252,14 +245,6 @@ def _csv(rows: Iterable[Sequence[Any]]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerows([neutral(cell) for cell in row] for row in rows)
     return stream.getvalue()
-
-
-def _doubted(text: str, doubt: str) -> bytes:
-    """Return a CSV; the numbers of a run in doubt get a column that says so."""
-    if doubt:
-        rows = list(csv.reader(io.StringIO(text, newline="")))
-        text = _csv([*row, doubt if i else UNVERIFIED] for i, row in enumerate(rows))
-    return text.encode()
 
 
 def _floats(table: Table) -> str:
@@ -313,9 +298,9 @@ def index(results: Iterable[Result], name: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def document(results: Iterable[Result], doubts: Sequence[str] = ()) -> str:
-    r"""Return a document that \input-s the LaTeX of everything made, after what is in doubt."""
-    lines = [rf"\noindent {escape(doubt)}\par" for doubt in doubts]
+def document(results: Iterable[Result]) -> str:
+    r"""Return a document that \input-s the LaTeX of everything made."""
+    lines = []
     for one in results:
         if isinstance(one, Skipped):
             continue

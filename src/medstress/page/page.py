@@ -87,7 +87,7 @@ class First:
     others: Sequence[Sequence[str]]
     """The lines on other models."""
     alerts: Sequence[str]
-    """How far an unfinished run is, and why it is in doubt."""
+    """How far an unfinished run is."""
     picture: Drawn | None
     shown_whole: str
     """The name of its chart, if it has all of it."""
@@ -185,7 +185,6 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     assert verdict is not None
     done, planned = len(run.trials), int(run.manifest["n_planned"])
     alerts = [] if run.is_complete else [f"Not complete: {done:,} of {planned:,} trials ended."]
-    alerts += [f"Unverified: {run.folder.doubt}."] if run.folder.doubt else []
     results = run.of(RESULTS)
     chart = next((chart for chart in results.charts() if chart.points), None) if results else None
     part = None

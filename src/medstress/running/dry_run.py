@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -127,10 +127,7 @@ class DryRun(Shown):
     def tables(self) -> Sequence[Table]:
         """The bound of queries, the estimate, the least loss."""
         rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
-        parts = [
-            column(part.capitalize(), lambda cost, part=part: cost.queries.get(part), "count")
-            for part in PARTS
-        ]
+        parts = [column(part.capitalize(), _queries_of(part), "count") for part in PARTS]
         if any(row.calls != row.bound for row in rows):
             parts.insert(0, column("Calls", "calls", "count"))
         bounds = [column("Model", "model"), column("Queries", "bound", "count"), *parts]
@@ -168,6 +165,10 @@ class DryRun(Shown):
         yield f"max_usd = {dollars(self.max_usd)}{spent} stops this {where}"
 
 
+def _queries_of(part: str) -> Callable[[Cost], int | None]:
+    return lambda cost: cost.queries.get(part)
+
+
 def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     """Bound and estimate what an experiment costs; nothing is asked.
 
@@ -183,7 +184,8 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         prepared = replace(prepared, victims=victims)
     prices = all_prices(prepared.experiment)
     usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
-    bills = {one.label: Counter[str]() for one in (*prepared.victims, *prepared.roles)}
+    asked = [*(one.label for one in prepared.victims), *(one.label for one in prepared.roles)]
+    bills = {label: Counter[str]() for label in asked}
     counting = _Counting(prepared, usual, bills)
     for trial in prepared.trials():
         counting.add(trial)
@@ -313,7 +315,7 @@ class _Counting:
                 "long": about * long_out,
                 "most in": n * (size.most_in + (size.places and size.places * growth)),
                 "most out": n * size.most_out,
-            }  # type: ignore[arg-type]  # counts of tokens need not be whole
+            }
         )
 
     def _unpaid(self, key: Hashable, n: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -43,7 +43,7 @@ RUN_CHAIN = Chained(
         "items": "id, dataset, item_id, hash, body",
         "renewals": "id, item, body",
         "arms": "id, dataset, grp, victim, attack, spec, seed",
-        "trials": "id, trial_id, arm, item, repeat",
+        "trials": "id, trial_id, arm, item, repeat, place",
         "verdicts": "id, trial, verdict, result, hex(exchanges), hex(digest)",
         "findings": "id, trial, name, value",
         "answers": "id, hex(key), trial, body, seconds, tokens_in, tokens_out",
@@ -54,11 +54,12 @@ RUN_CHAIN = Chained(
 """What a run chains; `verdicts` holds the digests of exchanges."""
 REVIEW_CHAIN = Chained(
     tables={
+        "rooms": "id, room, body",
         "verdicts": "id, case_id, trial_id, control, control_of, reviewer, role, answers, note, "
-        "time"
+        "time",
     }
 )
-"""What a file of reviews chains."""
+"""What a file of reviews chains: the samples that people were given, and what they say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +109,10 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
 
-def head(db: sqlite3.Connection) -> str | None:
+def head(db: sqlite3.Connection, schema: str = "main") -> str | None:
     """Return the digest of the last commit, in hex; None if there is none."""
-    found = db.execute("SELECT hex(digest) FROM commits ORDER BY id DESC LIMIT 1").fetchone()
+    last = f"SELECT hex(digest) FROM {schema}.commits ORDER BY id DESC LIMIT 1"
+    found = db.execute(last).fetchone()
     return str(found[0]).lower() if found else None
 
 
@@ -284,14 +286,6 @@ def rows_between(
 def text_digest(text: bytes) -> str:
     """Return the digest of a text, in hex."""
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
-
-
-def running_digests(rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
-    """Yield the digest of the rows up to each of them, in hex."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for row in rows:
-        hash_rows(state, iter([[row]]))
-        yield state.copy().hexdigest()
 
 
 def hash_rows(state: hashlib.blake2b, pages: Iterator[list[tuple[object, ...]]]) -> None:

@@ -1,52 +1,84 @@
-"""Open a run's database as untrusted input: nothing in it is executed or followed.
+"""Open a database of medstress as a stranger's data: checked whole, read-only, in one snapshot.
 
-The schema, every page and every row are checked before anything is read. Later queries are limited
-to the known tables, and their work is bounded by the size of the file.
+The file and those beside it are regular files, its schema is the one that medstress makes, SQLite
+finds its pages whole, values have the types of their columns, and its digests agree. So nothing in
+it is executed or followed. Answers and exchanges are compared with their digests by
+`medstress verify` alone. Reading changes nothing in the folder.
 """
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from os import sep
 from pathlib import Path
+from traceback import extract_tb
+from typing import Literal
 
-from medstress.core.errors import StoreError
+from medstress.core.errors import DataError, StoreError
+from medstress.files.inside import check_regular, is_locked
 from medstress.files.writing import DATABASE
-from medstress.store.agreement import disagreement
-from medstress.store.known_schema import RUN, Schema, check_schema, known_tables
-from medstress.store.stored_types import check_types
-from medstress.store.unverified import accepted
+from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break
+from medstress.store.database import SIDES
+from medstress.store.root import compute_root, current_root
+from medstress.store.trial_digest import wrong_rows
 
+LOCK = "run.lock"
+FORMAT = 4
+"""The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
-_LIMITS = {
-    sqlite3.SQLITE_LIMIT_LENGTH: LONGEST_VALUE,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
-    sqlite3.SQLITE_LIMIT_COLUMN: 100,
-    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
-}
+_LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: LONGEST_VALUE, sqlite3.SQLITE_LIMIT_ATTACHED: 0}
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
-_IN_MEMORY = 1 << 30
-"""Bytes of a file whose temporary tables fit in memory. Those of larger files, which grow with the
-number of queries, go to nameless files of SQLite's, so that reading takes no more memory."""
-_FUNCTIONS = frozenset(
-    {"coalesce", "count", "hex", "json", "json_extract", "json_group_object", "json_patch", "max"}
-    | {"row_number", "sum", "total"}
-)
-_OWN = frozenset({"calls", "queries", "sqlite_master"})
-"""Readable beside the known tables: what `RunReader` creates, and the list of tables."""
-
+_IN_MEMORY = 256 << 20
+"""Bytes of a file whose temporary tables fit in memory; those of others go to nameless files."""
 _STEP = 10_000
-_STEPS_AT_LEAST = 2_000
+_WORK_AT_LEAST = 20_000_000
 _WORK_A_BYTE = 60
-"""Limit of SQLite's operations per byte of the file; `summary` takes about 3."""
-
-
+"""Limits of SQLite's operations after the checks, in all and for each byte of the file; `summary`
+takes about 3 a byte. Rows that medstress does not write can make a query quadratic."""
 _ATTEMPTS = 3
+_sound: dict[tuple[Path, str, bool], object] = {}
+"""What this process has checked, and the stamps of its files then: a report opens a run often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schema:
+    """What one kind of file holds."""
+
+    holds: str
+    """In words."""
+    format: int
+    """The format that is written and read."""
+    scripts: tuple[str, ...]
+    """The SQL files that make it."""
+    chained: Chained
+    """What its chain covers."""
+    references: tuple[str, ...] = ()
+    """Tables whose references to other tables are checked; those of exchanges are too many."""
+
+    @property
+    def sql(self) -> str:
+        """The script that makes an empty file."""
+        texts = (
+            files("medstress.store").joinpath(name).read_text("utf-8") for name in self.scripts
+        )
+        return f"BEGIN IMMEDIATE; {''.join(texts)} PRAGMA user_version = {self.format}; COMMIT;"
+
+
+RUN = Schema(
+    holds="a run",
+    format=FORMAT,
+    scripts=("plan.sql", "answers.sql", "ledger.sql"),
+    chained=RUN_CHAIN,
+    references=("trials", "verdicts", "findings", "renewals"),
+)
+REVIEWS = Schema(holds="reviews", format=3, scripts=("reviews.sql",), chained=REVIEW_CHAIN)
 
 
 class ChainError(StoreError):
@@ -59,78 +91,76 @@ class _ChangedError(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedRun:
-    """A run's database, checked and open for reading."""
+    """A database, checked and open for reading."""
 
     db: sqlite3.Connection
     """In a transaction, so that all reads see one state."""
     is_empty: bool
     """Whether it has no tables yet."""
     is_unchanged: Callable[[], bool]
-    """True if the file has not changed since; always true for a file with a log, which is read from
-    one snapshot."""
-    doubt: str | None = None
-    """Where it does not agree with its chain, if such files may be read (`unverified`)."""
+    """True if what was read is one state: nobody has written to the file since, or the reads came
+    from a snapshot."""
 
 
-def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
+def open_for_reading(
+    path: Path, schema: Schema = RUN, *, check: Literal["all", "form"] = "all"
+) -> OpenedRun:
     """Open a file that should be a run's database, or another of medstress.
 
     Args:
         path: the file.
         schema: what it should hold.
+        check: `form` leaves out the digests, for a command that says where they disagree.
 
     Raises:
-        StoreError: it holds that in no known format, it is damaged, it does not agree with its
-            chain, or it cannot be opened.
+        StoreError: it is not what medstress writes, it is damaged, or it cannot be opened.
+        ChainError: it does not agree with its digests.
     """
-    for _ in range(_ATTEMPTS - 1):
+    for attempt in range(_ATTEMPTS):
         try:
-            return _opened(path, schema)
+            return _opened(path, schema, check == "all", is_busy=attempt > 0)
         except _ChangedError:
-            continue  # a writer started: now there is a log, and the next attempt reads with it
-    return _opened(path, schema)
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
 
 
 def check_file(path: Path, schema: Schema = RUN) -> None:
     """Check a file that is about to be written, without changing it.
 
     Raises:
-        StoreError: as `open_for_reading`, also where files in doubt may be read.
+        StoreError: as `open_for_reading`.
     """
-    if path.exists() and path.stat().st_size:
-        opened = open_for_reading(path, schema)
-        opened.db.close()
-        if opened.doubt is not None:
-            raise StoreError(f"{opened.doubt}; nothing is added to it")
+    if check_regular(path):
+        open_for_reading(path, schema).db.close()
 
 
-def restrict(db: sqlite3.Connection) -> None:
-    """From now on, allow only reading the known tables; no temporary table can be made."""
-    db.execute("PRAGMA query_only = ON")
-    tables = _OWN | set(known_tables())
-
-    def allows(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        if action == sqlite3.SQLITE_SELECT:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_READ and first in tables:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
-            return sqlite3.SQLITE_OK
-        return sqlite3.SQLITE_DENY
-
-    db.set_authorizer(allows)
-
-
-def _opened(path: Path, schema: Schema) -> OpenedRun:
-    check_sides(path)
+def _opened(path: Path, schema: Schema, with_digests: bool, *, is_busy: bool) -> OpenedRun:
+    has_log = _check_sides(path)
+    before = _stamps(path)
     try:
-        db, is_unchanged = _connected(path)
+        db, is_snapshot = _connected(path, has_log, is_busy)
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
+
+    def is_unchanged() -> bool:
+        return is_snapshot or _stamps(path) == before
+
     try:
-        is_empty = _is_empty(db, path, schema)
-        doubt = None if is_empty else _doubt(db, path, schema)
-        return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged, doubt=doubt)
+        # One snapshot for all checks and reads, because another process may be writing.
+        db.execute("BEGIN")
+        is_empty = check_schema(db, path, schema)
+        key = path.absolute(), schema.holds, with_digests
+        if not is_empty and _sound.get(key) != before:
+            _check_pages(db, path)
+        _bound(db)
+        if not is_empty and _sound.get(key) != before:
+            _check_values(db, path, schema)
+            if with_digests:
+                _check_digests(db, path, schema)
+            if _stamps(path) == before:
+                _sound[key] = before
+        return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -140,119 +170,238 @@ def _opened(path: Path, schema: Schema) -> OpenedRun:
         raise
 
 
-def _is_empty(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
-    """Check a database, and return whether it holds nothing yet."""
-    # One snapshot for all checks and reads, because another process may be writing.
-    db.execute("BEGIN")
-    if check_schema(db, path, schema) == 0:
-        return True
-    (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if report != "ok":
-        raise StoreError(_damaged(path, str(report).splitlines()[-1]))
-    check_types(db, path, known_tables(schema))
-    return False
-
-
-def _doubt(db: sqlite3.Connection, path: Path, schema: Schema) -> str | None:
-    """Return that a file does not agree with its chain, if it may be read all the same."""
-    try:
-        where = disagreement(db, schema)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        where = f"its digests cannot be checked ({type(error).__name__}: {error})"
-    if where is None:
-        return None
-    told = f"{path} is not as medstress wrote it: {where}"
-    if not accepted(told):
-        raise ChainError(f"{told}; `medstress verify {path.parent}` says more")
-    return told
-
-
-def check_sides(path: Path) -> None:
-    """Refuse side files that SQLite would follow, or that would make it change the database.
-
-    Raises:
-        StoreError: one of them is no regular file, or another program left it.
-    """
-    for ending in ("-wal", "-shm", "-journal"):
-        beside = path.with_name(path.name + ending)
-        if beside.is_symlink() or (beside.exists() and not beside.is_file()):
-            raise StoreError(
-                f"{beside} is not a regular file, so medstress did not make it; remove it"
-            )
-    journal = path.with_name(f"{path.name}-journal")
-    if journal.exists() and journal.stat().st_size and path.exists() and path.stat().st_size:
+def _check_sides(path: Path) -> bool:
+    """Refuse files beside a database that SQLite would follow; return whether there is a log."""
+    size = check_regular(path)
+    log, _, journal = (check_regular(Path(f"{path}{side}")) for side in SIDES[1:])
+    if size and journal:
         raise StoreError(
-            f"another program left {path} in the middle of a change ({journal.name} is beside "
-            "it); open it with that program, or restore an earlier copy"
+            f"another program left {path} in the middle of a change ({path.name}-journal is there "
+            "too); open it with that program, or restore an earlier copy"
         )
+    return bool(log)
 
 
-def _connected(path: Path) -> tuple[sqlite3.Connection, Callable[[], bool]]:
-    """Open without leaving files behind, and include what a log beside the file holds."""
-    log = path.resolve().with_name(f"{path.resolve().name}-wal")
-    if not _holds_anything(log):
-        # Nobody has written since the database was closed. `is_unchanged` notices one who starts
-        # later. An empty log is what readers leave who came while the writer closed.
-        before = _stamp(path)
-        return (
-            _connection(path, "immutable=1"),
-            lambda: _stamp(path) == before and not _holds_anything(log),
-        )
-    try:
-        return _connection(path), lambda: True
-    except sqlite3.OperationalError:
-        if log.with_name(f"{path.resolve().name}-shm").exists():
-            raise
-    # On read-only media SQLite cannot create the shared index that reading a log takes. Nobody can
-    # be writing there, so this process builds its own in memory, without locks.
-    db = _connection(path, "vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
-    return db, lambda: True
+def _connected(path: Path, has_log: bool, is_busy: bool) -> tuple[sqlite3.Connection, bool]:
+    """Connect without leaving files behind; return also whether reads come from a snapshot.
+
+    Without a log nobody has written since the database was closed. A log that nobody writes to any
+    more is read by an index in this process's memory and without locks; the index on disk is for
+    readers beside a writer, whose file it is.
+    """
+    if not has_log:
+        return _connection(path, "immutable=1"), False
+    if not (is_busy or is_locked(path.with_name(LOCK))):
+        try:
+            return _connection(path, "vfs=unix-none", "locking_mode = EXCLUSIVE"), False
+        except sqlite3.OperationalError:
+            pass  # Windows has no such way to open
+    return _connection(path), True
 
 
-def _connection(path: Path, how: str = "", first: str | None = None) -> sqlite3.Connection:
-    uri = f"{path.resolve().as_uri()}?mode=ro&{how}".rstrip("&")
+def _connection(path: Path, how: str = "", *pragmas: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro&{how}".rstrip("&")
     db = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
-        for limit, value in _LIMITS.items():
-            db.setlimit(limit, value)
-        if hasattr(db, "setconfig"):  # from Python 3.12
-            db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # type: ignore[attr-defined]
-        for pragma in _PRAGMAS:
+        harden(db)
+        for pragma in pragmas:
             db.execute(f"PRAGMA {pragma}")
-        is_small = path.stat().st_size <= _IN_MEMORY
-        db.execute(f"PRAGMA temp_store = {'MEMORY' if is_small else 'FILE'}")
-        if first is not None:
-            db.execute(first)
-        db.set_progress_handler(_bound(path), _STEP)
-        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        (n_pages,), (size,) = (
+            db.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
+        )
+        db.execute(f"PRAGMA temp_store = {'MEMORY' if n_pages * size <= _IN_MEMORY else 'FILE'}")
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _bound(path: Path) -> Callable[[], int]:
-    """Return a handler, called every `_STEP` operations, that ends a query after too many."""
-    left = max(_STEPS_AT_LEAST, path.stat().st_size * _WORK_A_BYTE // _STEP)
+def harden(db: sqlite3.Connection) -> None:
+    """Let a file that anyone may have written call no function and follow no other file."""
+    for limit, value in _LIMITS.items():
+        db.setlimit(limit, value)
+    if hasattr(db, "setconfig"):  # from Python 3.12
+        db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # type: ignore[attr-defined]
+    for pragma in _PRAGMAS:
+        db.execute(f"PRAGMA {pragma}")
+
+
+def restrict(db: sqlite3.Connection) -> None:
+    """From now on, allow only reading: no temporary table can be made any more."""
+    db.execute("PRAGMA query_only = ON")
+
+
+def check_schema(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
+    """Return whether a database is empty; else it must hold exactly what medstress makes.
+
+    Raises:
+        StoreError: another program made it, it is of another format, or an object is unknown,
+            changed or missing.
+    """
+    (stored,) = db.execute("PRAGMA user_version").fetchone()
+    objects, made = _objects(db), _made(schema)[0]
+    if stored == 0 and not objects:
+        return True
+    if stored != schema.format:
+        if stored == 0 or not {name for _, name, _ in made} & {name for _, name, _ in objects}:
+            raise StoreError(
+                f"{path} is a database that medstress did not make; it is not touched: give the "
+                "folder of a run, or choose another with --out"
+            )
+        raise StoreError(
+            f"{path.parent} holds {schema.holds} of format {stored}, but this medstress reads "
+            f"format {schema.format}; use the medstress that wrote it, or choose another folder "
+            "with --out"
+        )
+    if differing := sorted(objects ^ made):
+        kind, name, _ = differing[0]
+        raise StoreError(
+            f"{path} is not as medstress makes it (see the {kind} {name!r}); another program made "
+            "or changed it, so it is not opened"
+        )
+    return False
+
+
+def _objects(db: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
+    """Return (kind, name, SQL without white space) of what a database holds."""
+    rows = db.execute("SELECT type, name, sql FROM sqlite_master")
+    return frozenset(
+        (str(kind), str(name), "".join((sql or "").split())) for kind, name, sql in rows
+    )
+
+
+@cache
+def _made(schema: Schema) -> tuple[frozenset[tuple[str, str, str]], tuple[str, ...]]:
+    """Return the objects that medstress makes, and queries for values of another type."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(schema.sql)
+        objects = _objects(db)
+        queries = []
+        for table in sorted(name for kind, name, _ in objects if kind == "table"):
+            columns = db.execute(f"PRAGMA table_info({table})").fetchall()
+            tests = [
+                _typed(name, kind.lower(), is_filled) for _, name, kind, is_filled, *_ in columns
+            ]
+            queries.append(
+                f"SELECT '{table}' FROM {table} WHERE NOT ({' AND '.join(tests)}) LIMIT 1"
+            )
+    return objects, tuple(queries)
+
+
+def _typed(name: str, kind: str, not_null: bool) -> str:
+    """Return SQL that is 1 for a value that its column declares."""
+    test = f"typeof({name}) = '{kind}'" + (f" AND abs({name}) < 9e999" if kind == "real" else "")
+    return f"({test})" if not_null else f"({test} OR {name} IS NULL)"
+
+
+def _check_pages(db: sqlite3.Connection, path: Path) -> None:
+    (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if report != "ok":
+        raise StoreError(_damaged(path, str(report).splitlines()[-1]))
+
+
+def _bound(db: sqlite3.Connection) -> None:
+    """Bound the work of all later queries by the pages in use; free ones may be a file's hole."""
+    names = ("page_count", "freelist_count", "page_size")
+    pages, free, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    left = (_WORK_AT_LEAST + (pages - free) * size * _WORK_A_BYTE) // _STEP
 
     def is_over() -> int:
         nonlocal left
         left -= 1
-        return left < 0
+        return int(left < 0)
 
-    return is_over
+    db.set_progress_handler(is_over, _STEP)
 
 
-def _holds_anything(log: Path) -> bool:
+def _check_values(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    """Check the types of all values, and that rows name rows that are there."""
+    for query in _made(schema)[1]:
+        if wrong := db.execute(query).fetchone():
+            raise StoreError(_damaged(path, f"table {wrong[0]} holds a value of another type"))
+    for checked in schema.references:
+        for table, row, other, _ in db.execute(f"PRAGMA foreign_key_check({checked})"):
+            raise StoreError(
+                _damaged(path, f"row {row} of table {table} names a row that {other} lacks")
+            )
+
+
+def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
     try:
-        return log.stat().st_size > 0
-    except FileNotFoundError:
-        return False
+        where = _disagreement(db, schema)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        where = f"its digests cannot be computed ({type(error).__name__}: {error})"
+    if where is not None:
+        command = shlex.join(["medstress", "verify", str(path.parent)])
+        raise ChainError(f"{path} is not as medstress wrote it: {where}; `{command}` says more")
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
+    """Return where a file does not agree with its digests; None if it does."""
+    if schema is RUN:  # first, because it names the row
+        for row, stored, expected in wrong_rows(db):
+            return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"
+    if (broken := first_break(db, schema.chained, whole=False)) is not None:
+        return str(broken)
+    kept = current_root(db) if schema is RUN else None
+    if kept is not None and (root := compute_root(db)) != kept.root:
+        return f"table manifest, row {kept.row}: expected root {root}, got {kept.root}"
+    return None
+
+
+def _stamps(path: Path) -> list[tuple[int, int, int] | None]:
+    """Return what a write to a file or its log changes."""
+
+    def stamp(file: Path) -> tuple[int, int, int] | None:
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    return [stamp(path), stamp(Path(f"{path}-wal"))]
+
+
+_MALFORMED = (
+    ValueError,  # not JSON, not a number, not in an enumeration, or refused by pydantic
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+)
+"""Errors that rows raise if medstress did not write them."""
+_MOST_SHOWN = 200
+_OURS = f"{sep}medstress{sep}"
+
+
+@contextmanager
+def interpreting(path: Path) -> Iterator[None]:
+    """Guard code that reads a run's rows and computes with them.
+
+    Args:
+        path: the run's file.
+
+    Raises:
+        StoreError: the rows are not as medstress writes them.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(explain(path, error)) from error
+    except DataError as error:
+        raise StoreError(f"{path} holds an invalid item: {error}") from error
+    except _MALFORMED as error:
+        # The innermost frame of medstress: where the row is read, or where the bug is.
+        *_, where = (at for at in extract_tb(error.__traceback__) if _OURS in at.filename)
+        detail = " ".join(str(error).split())[:_MOST_SHOWN]
+        raise StoreError(
+            f"{path} holds a value that cannot be interpreted ({type(error).__name__}: {detail}; "
+            f"{Path(where.filename).name}, line {where.lineno}). The file was damaged or changed: "
+            "restore it from a copy. If medstress wrote it like this, please report this message"
+        ) from error
 
 
 def explain(path: Path, error: sqlite3.Error) -> str:

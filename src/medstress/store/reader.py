@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, TypeVar, cast
 
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
+from medstress.files.inside import check_regular, refuse_linked
 from medstress.store import consumed, reviews
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
-from medstress.store.opening import explain, open_for_reading, restrict
-from medstress.store.review_store import reviews_doubt, stored_reviews
+from medstress.store.opening import explain, interpreting, open_for_reading, restrict
+from medstress.store.review_store import stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.views import make_views
+
+R = TypeVar("R")
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
@@ -92,18 +96,23 @@ class StoredExchange:
 class RunReader:
     """Reads a run folder, also while another process writes it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, check: Literal["all", "form"] = "all") -> None:
+        """Open a run folder; `check` as in `open_for_reading`.
+
+        Raises:
+            StoreError: there is no run in the folder, or it is not as medstress writes it.
+        """
         self.folder = folder
         path = folder / FILE
-        if not path.is_file():
+        refuse_linked(folder)
+        if check_regular(path) is None:
             raise no_run(folder)
-        self._opened = open_for_reading(path)
+        self._opened = open_for_reading(path, check=check)
         self._db = self._opened.db
         try:
             if self._opened.is_empty:
                 raise never_began(folder)
             make_views(self._db)
-            self._db.execute(_QUERIES)
             restrict(self._db)
         except sqlite3.Error as error:
             self._db.close()
@@ -136,12 +145,6 @@ class RunReader:
             raise never_began(self.folder)
         return values
 
-    @cached_property
-    def doubt(self) -> str | None:
-        """Where run or reviews do not agree with their chain, if they are read all the same."""
-        doubts = (self._opened.doubt, reviews_doubt(self.folder))
-        return "; ".join(filter(None, doubts)) or None
-
     def root(self) -> str | None:
         """Return the root of a complete run; None while it goes on."""
         kept = current_root(self._db)
@@ -156,6 +159,14 @@ class RunReader:
         rows = self._db.execute("SELECT id, dataset, body FROM items")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
+    @cached_property
+    def _queries(self) -> str:
+        """The name of a table of all queries, made when first wanted."""
+        self._db.execute("PRAGMA query_only = OFF")
+        self._db.execute(_QUERIES)
+        restrict(self._db)
+        return "queries"
+
     def n_trials(self) -> int:
         """Return the number of finished trials."""
         count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {INQUIRIES}"
@@ -169,7 +180,7 @@ class RunReader:
             "COALESCE(q.failed, 0) FROM trials t JOIN arms a ON a.id = t.arm LEFT JOIN ("
             "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
             "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
-            "  FROM queries WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
+            f"  FROM {self._queries} WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
@@ -258,8 +269,9 @@ class RunReader:
         """
         counts: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
         sources = {
-            "baseline": "SELECT trial FROM queries WHERE purpose = 'baseline'",
-            "other": "SELECT trial FROM queries WHERE purpose NOT IN ('baseline', 'attack')",
+            "baseline": f"SELECT trial FROM {self._queries} WHERE purpose = 'baseline'",
+            "other": f"SELECT trial FROM {self._queries} "
+            "WHERE purpose NOT IN ('baseline', 'attack')",
             "ahead": f"SELECT trial FROM answers WHERE key NOT IN ({_CONSUMED})",
             "interrupted": "SELECT trial FROM interrupted",
         }
@@ -353,6 +365,30 @@ class RunReader:
             columns = dict(zip(StoredExchange.__slots__, row, strict=True))
             columns["cached"] = bool(columns["cached"])
             yield StoredExchange(**columns)
+
+
+def read(folder: Path, question: Callable[[RunReader], R]) -> R:
+    """Return what is read from the file of a run folder, opened for it.
+
+    Raises:
+        StoreError: there is no run in the folder, it is not as medstress writes it, or another
+            process began to write to it meanwhile.
+    """
+    with interpreting(folder / FILE), closing(RunReader(folder)) as reader:
+        answer = question(reader)
+        reader.check_unchanged()
+    return answer
+
+
+def stored_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run folder; empty if the folder holds no run.
+
+    Raises:
+        StoreError: see `read`.
+    """
+    if check_regular(folder / FILE) is None:
+        return {}
+    return read(folder, lambda reader: reader.manifest)
 
 
 def _raw(body: str) -> str:

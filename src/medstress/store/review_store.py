@@ -16,13 +16,18 @@ from typing import Any, TypeVar
 import orjson
 
 from medstress.core.errors import StoreError
+from medstress.files.inside import check_regular
 from medstress.files.writing import access_of, refuse_occupied
 from medstress.store import reviews
-from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN, rows_between, running_digests
+from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
 from medstress.store.database import SIDES, Database, translated
-from medstress.store.known_schema import REVIEWS, check_schema, sql_of
-from medstress.store.odd_rows import interpreting
-from medstress.store.opening import check_file, open_for_reading
+from medstress.store.opening import (
+    REVIEWS,
+    check_file,
+    check_schema,
+    interpreting,
+    open_for_reading,
+)
 
 FILE = "reviews.sqlite"
 _KEY_BYTES = 32
@@ -56,11 +61,8 @@ class ReviewStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         # Few, precious rows: unlike answers of models, they should survive a power cut too.
         db.execute("PRAGMA synchronous = FULL")
-        if check_schema(db, self.folder / FILE, REVIEWS) == 0:
-            script = "".join(map(sql_of, REVIEWS.scripts))
-            db.executescript(
-                f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {REVIEWS.format}; COMMIT;"
-            )
+        if check_schema(db, self.folder / FILE, REVIEWS):
+            db.executescript(REVIEWS.sql)
 
     def __enter__(self) -> ReviewStore:
         return self
@@ -94,7 +96,7 @@ class ReviewStore:
         text = json.dumps(body, ensure_ascii=False)
 
         def find(db: sqlite3.Connection) -> str:
-            db.execute("INSERT OR IGNORE INTO rooms VALUES (?, ?)", (room, text))
+            db.execute("INSERT OR IGNORE INTO rooms (room, body) VALUES (?, ?)", (room, text))
             (found,) = db.execute("SELECT body FROM rooms WHERE room = ?", (room,)).fetchone()
             return str(found)
 
@@ -144,7 +146,10 @@ def stored_reviews(folder: Path) -> list[reviews.Review]:
 
 
 def reviews_digests(folder: Path) -> list[str]:
-    """Return the digest of all reviews after each of them, as they came in; empty without any."""
+    """Return the digests of reviews and samples after each commit; empty without any review.
+
+    They are those of the chain, which was checked: they cover every sample that was given before.
+    """
     return _read(folder, _digests, [])
 
 
@@ -160,21 +165,6 @@ def with_reviews(root: str, reviews: str | None) -> str:
     return hashlib.blake2b(orjson.dumps([root, reviews]), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def reviews_doubt(folder: Path) -> str | None:
-    """Return where the reviews do not agree with their chain, if they are read all the same.
-
-    Raises:
-        StoreError: they do not agree, and such files are not read (`unverified`).
-    """
-    path = folder / FILE
-    if not path.is_file() or not path.stat().st_size:
-        return None
-    with interpreting(path):
-        opened = open_for_reading(path, REVIEWS)
-        opened.db.close()
-        return opened.doubt
-
-
 def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
     """Return room -> its body, as `stored_reviews`."""
     return _read(folder, _rooms, {})
@@ -187,9 +177,8 @@ def remove_reviews(folder: Path) -> None:
 
 
 def _digests(db: sqlite3.Connection) -> list[str]:
-    (last,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM verdicts").fetchone()
-    pages = rows_between(db, REVIEW_CHAIN, "verdicts", 0, last)
-    return list(running_digests(row for page in pages for row in page))
+    rows = db.execute("SELECT hex(digest) FROM commits WHERE verdicts > 0 ORDER BY id")
+    return [digest.lower() for (digest,) in rows]
 
 
 def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
@@ -199,7 +188,7 @@ def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 
 def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> R:
     path = folder / FILE
-    if not path.is_file() or not path.stat().st_size:
+    if not check_regular(path):
         return nothing
     with interpreting(path):
         opened = open_for_reading(path, REVIEWS)

@@ -26,8 +26,8 @@ from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.store.codec import decode_answer
 from medstress.store.inquiries import StoredInquiry
-from medstress.store.odd_rows import interpreting
-from medstress.store.reader import RunReader, StoredTrial
+from medstress.store.opening import interpreting
+from medstress.store.reader import RunReader, StoredTrial, read
 from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
@@ -114,10 +114,8 @@ class Folder:
         self.path = path
         with interpreting(path / FILE), closing(RunReader(path)) as reader:
             self.manifest: Mapping[str, Any] = reader.manifest
-            self.doubt: str | None = reader.doubt
-            """Where run or reviews do not agree with their chain, if they are read all the same."""
             self.root: str | None = _root(reader, path)
-            """Of the run and its reviews; None while it goes on, and where it is in doubt."""
+            """Of the run and its reviews; None while it goes on."""
             stored = reader.items()
             self.items: Mapping[tuple[str, str], Any] = {
                 (dataset, item.id): item for dataset, item in stored.values()
@@ -198,20 +196,8 @@ class Folder:
         return read(self.path, collect)
 
 
-def read(folder: Path, question: Callable[[RunReader], R]) -> R:
-    """Return what is read from the file of a run folder, opened for it.
-
-    Raises:
-        StoreError: see `Folder`.
-    """
-    with interpreting(folder / FILE), closing(RunReader(folder)) as reader:
-        answer = question(reader)
-        reader.check_unchanged()
-    return answer
-
-
 def _root(reader: RunReader, path: Path) -> str | None:
-    root = None if reader.doubt else reader.root()
+    root = reader.root()
     if root is None:
         return None
     return with_reviews(root, next(reversed(reviews_digests(path)), None))

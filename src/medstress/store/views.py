@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from medstress.store.known_schema import FORMAT, RUN, check_schema, sql_of
+from medstress.store.opening import RUN, check_schema
 
 SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 """What is found about a trial after it has ended, by its name in the result."""
@@ -13,7 +13,8 @@ SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 _CALLS = """
 CREATE TEMP VIEW calls AS
 SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, COALESCE(s.key, e.key) AS key, e.edits,
-       e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in, s.tokens_out
+       e.flags, e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in,
+       s.tokens_out
 FROM exchanges e LEFT JOIN answers s ON s.id = e.answer
 """
 # What counts of an append-only run: views that hide the tables of these names.
@@ -37,8 +38,8 @@ END
 """
 _EXCHANGES = """
 CREATE TEMP VIEW exchanges AS
-SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.request,
-       e.error
+SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.flags,
+       e.request, e.error
 FROM main.exchanges e WHERE e.attempt = (
     SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
 """
@@ -58,9 +59,8 @@ def make_schema(db: sqlite3.Connection, file: Path) -> None:
     Raises:
         StoreError: the file is not empty and no run of today's format.
     """
-    if check_schema(db, file) == 0:
-        script = "".join(map(sql_of, RUN.scripts))
-        db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {FORMAT}; COMMIT;")
+    if check_schema(db, file, RUN):
+        db.executescript(RUN.sql)
 
 
 def make_views(db: sqlite3.Connection) -> None:

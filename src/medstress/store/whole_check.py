@@ -16,14 +16,11 @@ from medstress.core.outcomes import Verdict
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.forgetting import UNFINISHED
-from medstress.store.known_schema import REVIEWS, RUN
-from medstress.store.odd_rows import interpreting
-from medstress.store.opening import open_for_reading, restrict
+from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
 from medstress.store.review_store import FILE as REVIEW_FILE
 from medstress.store.root import KeptRoot, compute_root, kept_roots, last_rows
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges, wrong_rows
-from medstress.store.unverified import unverified
 
 _STRAYS = (
     # Rows that name a row which is not there: table, row, what should be there.
@@ -69,8 +66,8 @@ def check_whole(folder: Path) -> Whole:
         StoreError: a file is damaged, is none of ours, or cannot be opened.
     """
     broken = None
-    with unverified(), interpreting(folder / FILE):
-        opened = open_for_reading(folder / FILE, RUN)
+    with interpreting(folder / FILE):
+        opened = open_for_reading(folder / FILE, RUN, check="form")
         with closing(opened.db) as db:
             if opened.is_empty:
                 return Whole(broken=None)
@@ -91,8 +88,7 @@ def check_whole(folder: Path) -> Whole:
 
 def verdict_row(folder: Path, trial: int) -> tuple[str, int]:
     """Return table and row that say how a trial ended."""
-    with unverified():
-        opened = open_for_reading(folder / FILE, RUN)
+    opened = open_for_reading(folder / FILE, RUN, check="form")
     with closing(opened.db) as db:
         found = db.execute("SELECT MAX(id) FROM main.verdicts WHERE trial = ?", (trial,))
         return "verdicts", int(found.fetchone()[0] or 0)
@@ -223,7 +219,7 @@ def _broken_reviews(folder: Path) -> Break | None:
     if not path.is_file() or not path.stat().st_size:
         return None
     with interpreting(path):
-        opened = open_for_reading(path, REVIEWS)
+        opened = open_for_reading(path, REVIEWS, check="form")
         with closing(opened.db) as db:
             if opened.is_empty:
                 return None

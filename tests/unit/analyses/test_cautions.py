@@ -44,7 +44,6 @@ NOTES = ("control_left_out", "synonyms")
 @pytest.mark.parametrize(
     ("parts", "rule", "words"),
     [
-        ({"doubt": "trial 7 differs"}, "unverified", "trial 7 differs"),
         ({"complete": False, "n_planned": 90}, "incomplete", "80 of 90 planned trials"),
         (
             {"complete": False, "shard": {"number": 2, "of": 5}},
@@ -52,11 +51,6 @@ NOTES = ("control_left_out", "synonyms")
             "shard 2 of 5",
         ),
         ({"shards": {"answered_otherwise": 3}}, "answered_otherwise", "3 calls"),
-        (
-            {"performance": {"leases_lost": 2, "calls_lost": 5, "calls_lost_at_most": 14}},
-            "lost_calls",
-            "2 leases ended with the worker: 5 to 14 calls",
-        ),
         (
             {"datasets": {"cases": {"skipped": ["rows.csv line 3: no key", "b"], "notes": []}}},
             "skipped_rows",

@@ -99,15 +99,13 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
 
 
 def test_junit_holds_criteria_and_faults() -> None:
-    root = ET.fromstring(junit_page(attacked_run({"mute": mute}, 20, doubt="trial 3 differs")))
+    root = ET.fromstring(junit_page(attacked_run({"mute": mute}, 20)))
     assert root.get("errors") == "1"
     cases = {case.get("name"): case for case in root.iter("testcase")}
     assert list(cases) == ["trials", "answers", "complete"]
     error = cases["answers"].find("error")
     assert error is not None
     assert error.text == "not one answer of mute could be read"
-    (note,) = [one.text for one in root.findall("testsuite/system-out")]
-    assert note == "unverified: trial 3 differs"
 
 
 def test_junit_takes_hostile_text() -> None:

@@ -7,7 +7,15 @@ from contextlib import closing
 import pytest
 
 from medstress.core.errors import StoreError
-from medstress.store.review_store import FILE, ReviewStore, stored_reviews, stored_rooms
+from medstress.store.chain import REVIEW_CHAIN, link
+from medstress.store.opening import ChainError
+from medstress.store.review_store import (
+    FILE,
+    ReviewStore,
+    reviews_digests,
+    stored_reviews,
+    stored_rooms,
+)
 from medstress.store.reviews import Review
 
 
@@ -92,3 +100,20 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path):
     with pytest.raises(StoreError):
         ReviewStore(tmp_path)
     assert (tmp_path / FILE).read_bytes() == b"mine" * 500
+
+
+def test_a_case_taken_out_of_the_sample_shows_and_a_new_chain_gives_another_root(tmp_path):
+    with ReviewStore(tmp_path) as store:
+        store.add_room("r", {"cases": ["a", "b"]})
+        assert reviews_digests(tmp_path) == []  # a sample that nobody has judged changes no root
+        store.add([review()])
+    before = reviews_digests(tmp_path)[-1]
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute("""UPDATE rooms SET body = '{"cases": ["a"]}'""")
+    with pytest.raises(ChainError):
+        stored_rooms(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute("DELETE FROM commits")
+        link(db, REVIEW_CHAIN)
+    assert stored_rooms(tmp_path) == {"r": {"cases": ["a"]}}
+    assert reviews_digests(tmp_path)[-1] != before

@@ -118,13 +118,11 @@ class PaperRun:
         return f"Items: {answered} answered, {right} right at baseline and so attacked."
 
     def state(self) -> list[str]:
-        """Return what stands below everything: what is in doubt, the state, and the root."""
+        """Return what is set below everything: the state, and the root."""
         folder, sentences = self.run.folder, []
-        if folder.doubt:
-            sentences.append(f"Unverified: {folder.doubt}.")
         if not self.run.is_complete:
             sentences.append("The run is not complete: accuracy is biased low until it is.")
-        elif folder.root and not folder.doubt:
+        elif folder.root:
             sentences.append(f"Root of the run: {folder.root}.")
         return sentences
 
