@@ -12,23 +12,12 @@ from typing import Any
 from medstress import recipes
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
-from medstress.api.run import Run, run
-from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.checking import check_cli as check_cli
-from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
-from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
-from medstress.cli.merging import merge_cli as merge_cli
-from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
-from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
-from medstress.cli.verifying import verify_cli as verify_cli
-from medstress.cli.viewing import case_cli as case_cli
-from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
@@ -46,10 +35,11 @@ def demo_cli(args: argparse.Namespace) -> int:
     from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        finished = run(DEMO, args.out, watcher=watcher)
-    page = write_report([finished.folder], None)
-    code = show(Read.open(finished.folder))
-    print(f"All tables and columns: medstress summary {finished.folder} --wide")
+        folder = perform(DEMO, args.out, watcher=watcher).folder
+    keep_summary(folder)
+    page = write_report([folder], None)
+    code = show(Read.open(folder))
+    print(f"All tables and columns: medstress summary {folder} --wide")
     print(f"report: {page}")
     return code
 
@@ -176,6 +166,8 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """Run `medstress export`."""
+    from medstress.api.results import Run
+
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
@@ -183,6 +175,7 @@ def export_cli(args: argparse.Namespace) -> int:
 
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
+    from medstress.api.results import Run
     from medstress.page.figures import INDEX, Made, Skipped
 
     formats = [name.strip() for name in args.format.split(",") if name.strip()]

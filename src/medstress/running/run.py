@@ -436,7 +436,7 @@ def _drive(
         if stop is None and not is_shard:
             stop = _follow_up(store, bench, wish, stages, watcher)
     finally:
-        if not wish.dry_run:
+        if not wish.asks_again:  # the speed of a run is that of its trials
             _account(store, bench, time.monotonic() - bench.started, before)
     if stop is None and not is_shard and not wish.asks_again:
         store.write_manifest({"complete": True, "finished": manifests.now()})
