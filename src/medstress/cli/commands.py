@@ -19,6 +19,7 @@ from medstress.cli.showing import show, show_dry_run, write_report, write_verdic
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
 from medstress.core.errors import StoreError, UsageError, install_command
+from medstress.core.words import command, quoted
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
@@ -39,7 +40,7 @@ def demo_cli(args: argparse.Namespace) -> int:
     keep_summary(folder)
     page = write_report([folder], None)
     code = show(Read.open(folder))
-    print(f"All tables and columns: medstress summary {folder} --wide")
+    print(f"All tables and columns: {command('summary', folder, '--wide')}")
     print(f"report: {page}")
     return code
 
@@ -72,7 +73,7 @@ def run_cli(args: argparse.Namespace) -> int:
     read = Read.open(folder)
     code = show(read)
     write_verdicts(read, args, outcome.nothing_asked)
-    print(f"run: {folder}   next: medstress report {folder}")
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -109,7 +110,7 @@ def tune_cli(args: argparse.Namespace) -> int:
     if tuned.report is None:
         print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
     else:
-        print(f"run: {folder}   next: medstress report {folder}")
+        print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -135,7 +136,7 @@ def train_cli(args: argparse.Namespace) -> int:
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
-    print(f"run: {folder}   next: medstress report {folder}")
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -148,7 +149,7 @@ def summary_cli(args: argparse.Namespace) -> int:
     else:
         code = show(read, wide=args.wide)
         if not args.wide:
-            print(f"All tables and columns: medstress summary {args.folder} --wide")
+            print(f"All tables and columns: {command('summary', args.folder, '--wide')}")
     write_verdicts(read, args)
     with suppress(StoreError):  # it may be read-only
         renew_summary(read)
@@ -208,7 +209,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         write_text(path, text, Access.ORDINARY)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
-    print(f"recipe: {path}   next: medstress run {path}")
+    print(f"recipe: {quoted(path)}   next: {command('run', path)}")
     return 0
 
 
