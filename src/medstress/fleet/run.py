@@ -29,7 +29,7 @@ from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
 from medstress.running.unasked import complete_unasked
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import FILE, RunStore
 from medstress.store.shards import SHARDS
 

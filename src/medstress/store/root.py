@@ -45,7 +45,7 @@ PLAN: Mapping[str, tuple[str, ...]] = {
         *("by_dataset", "part_of"),
     ),
     "roles": ("model", "model_hash", "decoding"),
-    "datasets": ("n_items", "n_rows", "hash"),
+    "datasets": ("n_items", "n_rows", "hash", "passages"),
     "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
 }
 """Manifest entries that the root covers; of a table of parts, only these keys of each, if any are

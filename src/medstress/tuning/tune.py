@@ -38,7 +38,7 @@ from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import run_folder, run_prepared
 from medstress.store.database import translated
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import FILE, lock_folder
 from medstress.tuning.plan import TuningPlan, check_plan, tune_every_n
 
