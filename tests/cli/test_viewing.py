@@ -45,7 +45,6 @@ def test_a_case_as_json_is_its_record(ran, capsys):
     after = "".join(text for change, text in case["text"] if change != "removed")
     assert after == row.prompt_after
     assert case["outcome"] == "flipped"
-    assert "unverified" not in case
 
 
 def test_without_an_id_cases_are_listed_what_was_lost_first(ran, capsys):

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UsageError
 from medstress.review.room import make_room
-from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 
@@ -91,8 +91,8 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
 
     def has_success():
         try:
-            with open_run(bench.out) as run, ReviewStore(bench.out) as store:
-                return bool(make_room(run, store, controls=0).cases)
+            with ReviewStore(bench.out) as store:
+                return bool(make_room(Run.open(bench.out), store, controls=0).cases)
         except (UsageError, StoreError):
             return False
 

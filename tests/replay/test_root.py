@@ -12,14 +12,12 @@ import pytest
 from medstress.audit.verify import verify_folder
 from medstress.core.errors import StoreError
 from medstress.store.chain import RUN_CHAIN, first_break, link
-from medstress.store.load import open_run
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.trials import Folder
-from medstress.store.unverified import unverified
 
 FILE = "run.sqlite"
 
@@ -120,7 +118,6 @@ def test_the_summary_is_kept_with_its_root(small):
     kept = json.loads((small.out / "summary.json").read_text("utf-8"))
     assert kept == json.loads(json.dumps(small.summary()))
     assert kept["root"] == root(small.out)
-    assert "unverified" not in {warning["rule"] for warning in kept["warnings"]}
 
 
 def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
@@ -144,7 +141,7 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
         root(small.out)
 
 
-def test_changed_reviews_leave_a_doubt_and_no_root(small):
+def test_changed_reviews_are_refused(small):
     assert small.run() == 0
     trial = small.rows()[0].trial_id
     with ReviewStore(small.out) as store:
@@ -152,12 +149,8 @@ def test_changed_reviews_leave_a_doubt_and_no_root(small):
         store.add([one])
     with closing(sqlite3.connect(small.out / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}'")
-    with unverified():
-        found = small.summary()
-    assert found["root"] is None
-    (doubt,) = (one["sentence"] for one in found["warnings"] if one["rule"] == "unverified")
-    assert "reviews.sqlite is not as medstress wrote it" in doubt
-    assert found["verdict"]["trust"]["level"] == "no"
+    with pytest.raises(StoreError, match=r"reviews\.sqlite is not as medstress wrote it"):
+        small.summary()
 
 
 FORGED = {
@@ -230,11 +223,7 @@ def test_what_is_forged_is_named_by_every_reader(copy, name):
         root(copy)
     assert told in str(caught.value)
     assert "`medstress verify " in str(caught.value)
-    with unverified() as doubts, open_run(copy) as run:
-        assert told in str(run.doubt)
-        assert list(doubts) == [run.doubt]
-        assert run.n_trials() > 0
-    with unverified(), pytest.raises(StoreError):
+    with pytest.raises(StoreError):
         RunStore(copy)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
+from medstress.files.inside import check_regular, read_inside
 from medstress.running.baselines import describe_baseline
 from medstress.running.criteria import KEY
 from medstress.store.chain import Break
@@ -31,12 +32,12 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
     path = run.folder / SUMMARY
     if found.root is None:
         return
-    if not path.is_file():
+    if check_regular(path) is None:
         # The run was stopped before it was written.
         found.not_compared.append(f"{SUMMARY} is missing; the same command writes it again")
         return
     try:
-        kept = json.loads(path.read_text("utf-8"))
+        kept = json.loads(read_inside(path))
         root, version = kept["root"], run.manifest["versions"]["medstress"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         yield _of_file("a summary", type(error).__name__)

@@ -39,6 +39,7 @@ from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
+from medstress.core.words import command, quoted
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
@@ -57,7 +58,7 @@ def demo_cli(args: argparse.Namespace) -> int:
         finished = run(DEMO, args.out, watcher=watcher)
     page = write_report([finished.folder], None)
     code = show(Read.open(finished.folder))
-    print(f"All tables and columns: medstress summary {finished.folder} --wide")
+    print(f"All tables and columns: {command('summary', finished.folder, '--wide')}")
     print(f"report: {page}")
     return code
 
@@ -99,7 +100,7 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
     read = Read.open(finished.folder)
     code = show(read)
     write_verdicts(read, args)
-    print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    print(f"run: {quoted(finished.folder)}   next: {command('report', finished.folder)}")
     return code
 
 
@@ -142,7 +143,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
     else:
         folder = tuned.report.folder
-        print(f"run: {folder}   next: medstress report {folder}")
+        print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -176,7 +177,7 @@ def train_cli(args: argparse.Namespace) -> int:
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
-    print(f"run: {folder}   next: medstress report {folder}")
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -189,7 +190,7 @@ def summary_cli(args: argparse.Namespace) -> int:
     else:
         code = show(read, wide=args.wide)
         if not args.wide:
-            print(f"All tables and columns: medstress summary {args.folder} --wide")
+            print(f"All tables and columns: {command('summary', args.folder, '--wide')}")
     write_verdicts(read, args)
     with suppress(StoreError):  # it may be read-only
         renew_summary(read)
@@ -246,7 +247,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         write_text(path, text, Access.ORDINARY)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
-    print(f"recipe: {path}   next: medstress run {path}")
+    print(f"recipe: {quoted(path)}   next: {command('run', path)}")
     return 0
 
 

@@ -8,6 +8,7 @@ it is executed or followed. Answers and exchanges are compared with their digest
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -331,9 +332,8 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"
     if where is not None:
-        raise ChainError(
-            f"{path} is not as medstress wrote it: {where}; `medstress verify` says more"
-        )
+        command = shlex.join(["medstress", "verify", str(path.parent)])
+        raise ChainError(f"{path} is not as medstress wrote it: {where}; `{command}` says more")
 
 
 def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:

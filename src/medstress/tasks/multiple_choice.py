@@ -105,8 +105,8 @@ class MultipleChoice:
 
     @property
     def stores_requests(self) -> bool:
-        """True if requests are stored in full, because no form can reproduce them."""
-        return self.template.form is None
+        """True if requests are stored in full, because only Jinja could make them again."""
+        return self.template.is_jinja
 
     @property
     def n_samples(self) -> int:

@@ -329,7 +329,6 @@ class Planted:
     totals: Mapping[str, int] = field(default_factory=dict)
     n_from_cache: int = 0
     calls_per_query: Mapping[str, float] = field(default_factory=dict)
-    doubt: str | None = None
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)

@@ -44,7 +44,6 @@ NOTES = ("control_left_out", "synonyms")
 @pytest.mark.parametrize(
     ("parts", "rule", "words"),
     [
-        ({"doubt": "trial 7 differs"}, "unverified", "trial 7 differs"),
         ({"complete": False, "n_planned": 90}, "incomplete", "80 of 90 planned trials"),
         (
             {"complete": False, "shard": {"number": 2, "of": 5}},

@@ -484,11 +484,6 @@ def test_another_attack_without_readable_answers_is_said() -> None:
     assert any("far names: 40 of 40" in reason for reason in verdict.trust.reasons)
 
 
-def test_a_run_in_doubt_is_not_relied_on() -> None:
-    run = attacked_run({"right": right}, 40, doubt="trial 3 differs")
-    assert said(run).trust.level == "no"
-
-
 def estimate(value: float, low: float | None, high: float | None, n: int) -> Estimate:
     return Estimate(value=value, n=n, low=low, high=high, method="bootstrap")
 

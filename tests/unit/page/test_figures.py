@@ -276,13 +276,6 @@ def test_figures_of_ones_own_are_what_results_show() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_run_in_doubt_says_so_in_every_file_of_numbers() -> None:
-    parts, _ = made(run_of(SMALL, doubt="a row was changed"), "xian2025")
-    assert all(row["unverified"] == "a row was changed" for row in table(parts["table1"]))
-    assert all(row["unverified"] for row in table(parts["figure4"]))
-    assert "Unverified: a row was changed." in parts["table1"].notes
-
-
 def test_a_run_that_goes_on_says_so() -> None:
     parts, _ = made(run_of(SMALL, complete=False), "xian2025")
     assert any("not complete" in note for note in parts["table1"].notes)

@@ -84,7 +84,7 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
         40,
         versions={"medstress": "0.3.0"},
         victims={"careful": {"model": "hub/<careful>", "model_hash": "blake2b-128:00"}},
-        command="medstress run e.toml",
+        command="medstress run e.toml; rm -rf ~",
     )
     page = markdown_page(run)
     paragraphs = page.split("\n\n")
@@ -95,19 +95,18 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
     assert "Asked: 40 items of cases; attacks: near names; seeds: 0." in page
     assert "medstress 0.3.0." in page
     assert "of no others: another attack may take more." in page
-    assert paragraphs[-1] == "Repeated by: medstress run e.toml\n"
+    assert "rm -rf" not in page
+    assert "medstress run EXPERIMENT.toml --out " in paragraphs[-1]
 
 
 def test_junit_holds_criteria_and_faults() -> None:
-    root = ET.fromstring(junit_page(attacked_run({"mute": mute}, 20, doubt="trial 3 differs")))
+    root = ET.fromstring(junit_page(attacked_run({"mute": mute}, 20)))
     assert root.get("errors") == "1"
     cases = {case.get("name"): case for case in root.iter("testcase")}
     assert list(cases) == ["trials", "answers", "complete"]
     error = cases["answers"].find("error")
     assert error is not None
     assert error.text == "not one answer of mute could be read"
-    (note,) = [one.text for one in root.findall("testsuite/system-out")]
-    assert note == "unverified: trial 3 differs"
 
 
 def test_junit_takes_hostile_text() -> None:
