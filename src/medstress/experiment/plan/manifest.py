@@ -67,7 +67,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": list(prepared.experiment.experiment.seeds),
         "versions": versions(),
         "git_commit": git_commit(prepared.base),
-        "datasets": {part.label: _dataset(part) for part in prepared.datasets},
+        "datasets": {part.label: _dataset(part, prepared) for part in prepared.datasets},
         "groups": {
             part.label: {**part.describe(), "recogniser": found}
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
@@ -172,7 +172,9 @@ def _role(part: RolePart) -> dict[str, Any]:
     }
 
 
-def _dataset(part: DatasetPart) -> dict[str, Any]:
+def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
+    drawn = (group for group in prepared.question_groups if group.needs_passages)
+    passages = [group.resources_on(part).passages.hash for group in drawn]
     return {
         "n_items": len(part.questions),
         "n_rows": len(part.all_items),
@@ -180,6 +182,7 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
         "notes": list(part.loaded.notes),
         **({"understood": part.loaded.understood} if part.loaded.understood else {}),
         "hash": part.loaded.source_hash,
+        **({"passages": passages[0]} if passages else {}),
     }
 
 
