@@ -47,6 +47,7 @@ def run_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     shard: Shard | None = None,
+    wait: float = 0.0,
 ) -> Path:
     """Run, resume or extend an experiment or a shard of it, and return the folder of the run.
 
@@ -61,6 +62,7 @@ def run_experiment(
         watcher: callbacks for progress.
         shard: the part of the plan to run, trials only; the default folder is then
             ``runs/<name>-shards/<number>``.
+        wait: seconds to wait for another process that works in the folder.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -73,7 +75,7 @@ def run_experiment(
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
-    lock = lock_folder(folder, prepared.experiment.experiment.access)
+    lock = lock_folder(folder, prepared.experiment.experiment.access, wait=wait)
     try:
         # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
         with opened_victims(prepared, watcher.note):
@@ -157,7 +159,13 @@ def run_prepared(
     settings = prepared.experiment.experiment
     with (
         open_shared(settings.cache, prepared.base) as shared,
-        RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
+        RunStore(
+            folder,
+            lock=lock,
+            fresh=fresh,
+            access=settings.access,
+            alone=prepared.portion.shard is not None,
+        ) as store,
     ):
         prepared.shared = shared
         claim_answers(prepared)
