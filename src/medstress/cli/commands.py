@@ -19,7 +19,7 @@ from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import given_shard, part_line, told_shard
+from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.showing import show, write_report, write_verdicts
@@ -56,6 +56,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    check_ray(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -63,6 +64,8 @@ def run_cli(args: argparse.Namespace) -> int:
         # An older library may draw other names, or judge otherwise.
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
+    if args.ray is not None:
+        return _run_on_ray(args, experiment)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(
             experiment,
@@ -76,10 +79,37 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     if shard is not None:
         return told_shard(finished.folder, shard)
-    read = Read.open(finished.folder)
+    return _shown(finished.folder, args)
+
+
+def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
+    from medstress.running.kept_summary import keep_summary
+    from medstress.running.on_ray import run_on_ray
+
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        spread = run_on_ray(
+            experiment,
+            args.out,
+            args.ray,
+            args.shards,
+            retry_failed=args.retry_failed,
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+        )
+    if not spread.is_merged:
+        print(f"shards: {spread.shards}   next: the same command, with a higher limit")
+        return 0
+    keep_summary(spread.folder)
+    return _shown(spread.folder, args)
+
+
+def _shown(folder: Path, args: argparse.Namespace) -> int:
+    """Show a run that has ended, and return the exit code."""
+    read = Read.open(folder)
     code = show(read)
     write_verdicts(read, args)
-    print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
