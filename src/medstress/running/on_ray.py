@@ -59,16 +59,18 @@ _ON_GPUS = ("transformers", "sentence_transformers", "llama_cpp")
 _ERRORS: dict[str, type[MedstressError]] = {
     one.__name__: one for one in (UsageError, DataError, BackendError, StoreError)
 }
+_MARK = "MEDSTRESS_RAY"
+"""Variable by which the processes of a cluster that was started here are known."""
 _REAPER = """
 import os, shutil, sys, time
-token, folder = sys.stdin.readline().split(maxsplit=1)
+mark, folder = sys.stdin.readline().split(maxsplit=1)
 sys.stdin.read()
 while True:
     left = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb") as stream:
-                if token.encode() in stream.read():
+                if mark.encode() in stream.read():
                     left.append(int(name))
         except OSError:
             pass
@@ -82,7 +84,7 @@ while True:
     time.sleep(0.1)
 shutil.rmtree(folder.strip(), ignore_errors=True)
 """
-"""Ends when its driver does, however that ends, and then ends what has the token of its cluster."""
+"""Ends when its driver does, however that ends, and then ends what has the mark of its cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +315,8 @@ def _ray(address: str) -> Any:
     if address == LOCAL:
         # Read when Ray is imported: then it takes 127.0.0.1 for an address and listens there alone.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
     with importing("--ray: the package ray", "ray"):
         ray: Any = import_module("ray")
     if address == LOCAL and tuple(map(int, re.findall("[0-9]+", ray.__version__)[:2])) < _OLDEST:
@@ -330,6 +334,8 @@ def _ray(address: str) -> Any:
 
 
 def _unreachable(address: str, why: str) -> UsageError:
+    if address == LOCAL:
+        return UsageError(f"--ray local: Ray cannot be started here: {why}")
     return UsageError(
         f"--ray {address}: no cluster can be reached there ({why}); start one with `ray start "
         "--head`, with the same RAY_AUTH_MODE and token as here, or give --ray local"
@@ -367,13 +373,11 @@ def _cluster(ray: Any, address: str) -> Iterator[float]:
 
 @contextmanager
 def _started(address: str) -> Iterator[dict[str, Any]]:
-    """Yield how Ray is started here: on loopback, with a token, and so that nothing outlives us."""
+    """Yield how Ray is started here: on loopback, and so that none of its processes outlives us."""
     if address != LOCAL:
         yield {}
         return
-    token = token_hex(32)
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-    before = {name: os.environ.get(name) for name in own}
+    mark = token_hex(32)
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         reaper = subprocess.Popen(
             [sys.executable, "-c", _REAPER],
@@ -384,9 +388,9 @@ def _started(address: str) -> Iterator[dict[str, Any]]:
             start_new_session=True,
         )
         assert reaper.stdin is not None
-        reaper.stdin.write(f"{token} {folder}\n")
+        reaper.stdin.write(f"{mark} {folder}\n")
         reaper.stdin.flush()
-        os.environ.update(own)
+        os.environ[_MARK] = mark
         try:
             yield {
                 "num_cpus": available_cores(),
@@ -395,11 +399,7 @@ def _started(address: str) -> Iterator[dict[str, Any]]:
                 "_temp_dir": folder,
             }
         finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+            del os.environ[_MARK]
             reaper.stdin.close()
             reaper.wait()
 
