@@ -97,7 +97,7 @@ FORGED = {
         "table answers, row",
     ),
     "one added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials",
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials",
         "table trials, row 97: expected the chain's last row 96",
     ),
     "two swapped answers": (
@@ -171,7 +171,7 @@ REBUILT = {
         "expected an item of the plan",
     ),
     "an added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials;"
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials;"
         "INSERT INTO verdicts SELECT MAX(id) + 1, 97, 'not_attackable', '{}', x'', x'' "
         "FROM verdicts",
         "table trials, row 97",
