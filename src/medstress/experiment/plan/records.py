@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
-from medstress.attacks.protocol import Attack, rebuilt
+from medstress.attacks.protocol import Attack, AttackTraits, rebuilt
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 
@@ -24,7 +25,24 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         "whole_copy": traits.is_static,
         "judged": judged,
         "control_of": _control_of(part.label, spec, prepared),
+        "traits": _traits(traits),
     }
+
+
+def _traits(traits: AttackTraits) -> dict[str, Any]:
+    """Return what of an attack decides how its answers are judged, where it is not the default.
+
+    With it a trial is judged again where the attack is not installed.
+    """
+    found: dict[str, Any] = {}
+    for one in fields(traits):
+        value = getattr(traits, one.name)
+        if one.name == "roles" or value == one.default:
+            continue
+        if one.name == "goal" and not isinstance(value, str):
+            return {}  # a rule of its own
+        found[one.name] = sorted(value) if isinstance(value, frozenset) else value
+    return found
 
 
 def _draws_names(attack: Attack) -> bool:
