@@ -1,130 +1,200 @@
-"""Runs on a Ray that is started on this machine: some twenty seconds each, before a release."""
+"""Runs on a Ray that is started on this machine: a minute or two each, before a release."""
 
 from __future__ import annotations
 
-import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from medstress.api.run import Run
+from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
-from medstress.fleet import ray_workers as module
+from medstress.running import on_ray
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
-pytestmark = [pytest.mark.release, pytest.mark.kills]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.kills,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
+]
+LOOPBACK = ("0100007F", "0" * 16 + "FFFF00000100007F", "0" * 24 + "01000000")
+"""127.0.0.1 as IPv4, the same as IPv6, and ::1, as /proc/net writes them."""
 
 
 @pytest.fixture
-def bench(workbench, tmp_path, monkeypatch):
+def bench(workbench, tmp_path):
     made = workbench.Bench(tmp_path)
     made.tables["victim"][0]["batch_size"] = 1
-    for name, value in made.environment(delay=0.02).items():
-        monkeypatch.setenv(name, value)
     return made
 
 
-def exported(folder):
-    """All rows of a run but their times."""
+@pytest.fixture
+def alone(bench, monkeypatch):
+    """The root of the run of one process, and how many calls it made."""
+    log = bench.root / "alone.jsonl"
+    monkeypatch.setenv("VICTIM_LOG", str(log))
+    assert bench.run(out=bench.root / "alone") == 0
+    return Run(bench.root / "alone").summary()["root"], len(bench.received(log))
+
+
+@pytest.fixture
+def start(bench):
+    """`medstress run --ray local` in a process of its own."""
+    begun = []
+
+    def begin(n_shards=4, delay=0.05):
+        begun.append(
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "medstress"),
+                    *bench.arguments("--ray", "local", "--shards", str(n_shards)),
+                ],
+                env=bench.environment(delay),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=bench.root,
+            )
+        )
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def wait(true, process, seconds=240.0):
+    """Poll until something holds."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "waited too long"
+        time.sleep(0.02)
+
+
+def of_cluster():
+    """The processes that were started for a cluster here."""
     found = []
-    for table in ("trials", "exchanges"):
-        file = folder.parent / f"{folder.name}.{table}.jsonl"
-        Run(folder).export(table, file)
-        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        found.append([{key: row[key] for key in row if key != "seconds"} for row in rows])
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                if f"{on_ray._MARK}=".encode() in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                pass
     return found
 
 
-def started(bench, out, *flags):
-    """`medstress run` in a process of its own."""
-    arguments = bench.arguments(*flags, out=out)
-    return subprocess.Popen(
-        [sys.executable, "-m", "medstress", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def listeners(processes):
+    """The addresses at which processes take connections."""
+    of_socket = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            (
+                _,
+                local,
+                _,
+                state,
+                *_,
+            ) = line.split()[:4]
+            of_socket |= {line.split()[9]: local.partition(":")[0]} if state == "0A" else {}
+    found = []
+    for process in processes:
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            try:
+                name = str(descriptor.readlink())
+            except OSError:
+                continue
+            if name.startswith("socket:[") and name[8:-1] in of_socket:
+                found.append(of_socket[name[8:-1]])
+    return found
 
 
-def actor_of(log):
-    """The process that the victim ran in last."""
-    lines = log.read_text("utf-8").splitlines() if log.exists() else []
-    return json.loads(lines[-1])[0] if lines else None
-
-
-def test_a_run_on_ray_whose_worker_is_killed_is_that_of_one_process(bench):
-    assert bench.run(out=bench.root / "alone") == 0
-    n_alone = len(bench.received())
-    bench.log.unlink()
-    flags = ("--ray", "local", "--workers", "2", "--shards", "5", "--ship-every", "10")
-    process = started(bench, bench.root / "many", *flags)
-    until = time.monotonic() + 120
-    while len(bench.received()) < n_alone // 3 and time.monotonic() < until:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    os.kill(actor_of(bench.log), signal.SIGKILL)
-    _, err = process.communicate(timeout=240)
+def test_twenty_workers_that_are_killed_cost_what_they_had_in_flight(bench, alone, start):
+    root, n_alone = alone
+    process, luck = start(), random.Random(7)
+    for _ in range(20):
+        seen = len(bench.received())
+        more = luck.randint(1, 5)
+        wait(lambda n=seen + more: len(bench.received()) >= n, process)
+        os.kill(bench.received()[-1][0], signal.SIGKILL)
+    _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
-    assert "1 lease ended with the worker" in err
-    assert exported(bench.root / "many") == exported(bench.root / "alone")
-    assert len(bench.received()) - n_alone <= 10 + 1
+    assert len({process for process, _ in bench.received()}) > 10
+    assert n_alone <= len(bench.received()) <= n_alone + 20 + 2
+    assert Run(bench.out).summary()["root"] == root
+    assert verify_folder(bench.out).holds
 
 
-def ended(*arguments, cwd):
-    """What a command in a process of its own says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "medstress", *map(str, arguments), "--quiet"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def test_a_cluster_here_is_for_us_alone_and_ends_with_its_driver(bench, alone, start):
+    root, n_alone = alone
+    process = start()
+    wait(lambda: len(bench.received()) > n_alone // 4, process)
+    own = of_cluster()
+    addresses = listeners([*own, process.pid])
+    assert len(addresses) > 4
+    assert set(addresses) <= set(LOOPBACK)
+    worker = Path(f"/proc/{bench.received()[-1][0]}/environ").read_bytes().split(b"\0")
+    assert b"RAY_AUTH_MODE=token" in worker
+    process.kill()
+    process.communicate()
+    until = time.monotonic() + 20
+    while of_cluster() and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not of_cluster()
+    done = start(delay=0)
+    _, err = done.communicate(timeout=500)
+    assert done.returncode == 0, err
+    assert Run(bench.out).summary()["root"] == root
+    assert len(bench.received()) <= n_alone + 2  # what two workers had in flight
+    assert not of_cluster()
 
 
-def test_a_tuning_on_ray_is_that_of_one_process(bench, workbench):
-    bench.write_items(workbench.questions(30))
-    bench.tables["experiment"]["seeds"] = [0]
-    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 3}]
-    bench.tables["tune"] = {"grid": [-30, -5, 5, 30]}
-    file, many, alone = bench.write(), bench.root / "many", bench.root / "alone"
-    shown = ended("tune", file, "--out", alone, cwd=bench.root)
-    n_alone = len(bench.received())
-    flags = ("--ray", "local", "--workers", "2", "--shards", "5")
-    told = ended("tune", file, "--out", many, *flags, cwd=bench.root)
-    assert told.replace(str(many), "") == shown.replace(str(alone), "")
-    for part in ("tuning", "."):
-        here, there = (many / part).resolve(), (alone / part).resolve()
-        assert exported(here) == exported(there)
-        assert Run(here).summary()["root"] == Run(there).summary()["root"]
-    assert (many / "tune.json").read_text() == (alone / "tune.json").read_text()
-    assert len(bench.received()) == 2 * n_alone
+def test_an_interrupt_stores_what_is_in_flight(bench, alone, start):
+    root, n_alone = alone
+    process = start()
+    wait(lambda: len(bench.received()) > n_alone // 4, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    done = start(delay=0)
+    _, err = done.communicate(timeout=500)
+    assert done.returncode == 0, err
+    assert Run(bench.out).summary()["root"] == root
+    assert len(bench.received()) == n_alone
 
 
-def test_a_machine_that_is_no_cluster_is_refused(said, monkeypatch):
-    """It takes the connection and says nothing."""
-    import socket
-
-    monkeypatch.setattr(module, "_PROBE_SECONDS", 8.0)
+def test_a_machine_that_takes_the_connection_and_says_nothing_is_refused():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        began = time.monotonic()
-        with pytest.raises(UsageError) as error, module.ray_workers(address, 1, 0.0, 1):
-            pass
-    assert "no cluster can be reached" in str(error.value)
-    assert time.monotonic() - began < 60
+        script = (
+            "import sys; from medstress.running import on_ray\n"
+            "with on_ray._cluster(on_ray._ray(sys.argv[1]), sys.argv[1]): pass"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, address],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    assert done.returncode != 0
+    assert "no cluster can be reached" in done.stderr
 
 
-def test_more_gpus_than_there_are_are_refused():
-    with pytest.raises(UsageError, match="no room"), module.ray_workers("local", 1, 64.0, 1):
-        pass
-    assert threading.current_thread() is threading.main_thread()
+def test_a_port_without_a_listener_is_refused():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(UsageError, match="no cluster can be reached"):
+        on_ray._ray(f"127.0.0.1:{port}")

@@ -12,8 +12,7 @@ from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
 from medstress.files.inside import check_regular, read_inside
-from medstress.running.baselines import describe_baseline
-from medstress.running.criteria import KEY
+from medstress.running.criteria import KEY, describe_baseline
 from medstress.store.chain import Break
 from medstress.store.reader import RunReader
 from medstress.store.run_store import SUMMARY

@@ -1,4 +1,4 @@
-"""`medstress merge`, and `medstress run --shard`."""
+"""`medstress merge`, and `--shard` and `--ray` of `medstress run`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     merge.add_argument("folders", metavar="DIR", nargs="+", help="the folders of all shards")
     merge.add_argument("--out", required=True, metavar="DIR", help="a new folder")
-    merge.add_argument(
-        "--partial",
-        action="store_true",
-        help="shards may be missing or unfinished; `medstress run` asks the rest",
-    )
-    merge.add_argument(
-        "--renew",
-        action="store_true",
-        help="DIR may hold what was merged from these shards before: it stays if they hold nothing "
-        "more, else it is merged anew, unless it asked calls of its own",
-    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -49,6 +38,42 @@ def shard_flag(run: argparse.ArgumentParser) -> None:
         help="run the trials of part K of N, for `medstress merge`; auto/N: K is the place in a "
         "job array of Slurm (default of --out: runs/<name>-shards/K)",
     )
+
+
+def ray_flags(run: argparse.ArgumentParser) -> None:
+    """Add --ray and --shards."""
+    run.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="run shards on a Ray cluster and merge them: local starts Ray here, auto finds this "
+        "machine's cluster; else HOST:PORT",
+    )
+    run.add_argument("--shards", type=int, metavar="N", help="with --ray: parts of the plan")
+
+
+def check_ray(args: argparse.Namespace) -> None:
+    """Check that --ray goes with the other flags.
+
+    Raises:
+        UsageError: it does not.
+    """
+    from medstress.core.errors import UsageError
+
+    if args.ray is None:
+        if args.shards is not None:
+            raise UsageError(
+                "--shards goes with --ray ADDRESS; for one part of a plan give --shard K/N"
+            )
+        return
+    if args.shard is not None:
+        raise UsageError("--ray makes all shards itself; give --shards N in place of --shard")
+    if args.shards is None:
+        raise UsageError("--ray: expected --shards N, a few for each worker, such as --shards 64")
+    if args.fresh:
+        raise UsageError(
+            "--ray goes on with what is there; in place of --fresh give another --out, or remove "
+            "the run and the folder of its shards"
+        )
 
 
 def given_shard(args: argparse.Namespace) -> Shard | None:
@@ -88,21 +113,12 @@ def merge_cli(args: argparse.Namespace) -> int:
     from medstress.running.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        merged = merge_shards(
-            args.folders,
-            args.out,
-            partial=args.partial,
-            renew=args.renew,
-            note=watcher.note,
-        )
-    for line in (*merged.notes, *merged.left):
+        merged = merge_shards(args.folders, args.out, note=watcher.note)
+    for line in merged.notes:
         print(f"! {line}")
     counts = merged.counts
-    if merged.is_kept:
-        print(f"{merged.folder} holds all that its shards do, and stays")
-    did = "it holds" if merged.is_kept else "merged"
     print(
-        f"{did} {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
+        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
         f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:
@@ -120,11 +136,10 @@ def told_shard(folder: object, shard: Shard) -> int:
     """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
-    from medstress.store.shards import opened_shard
+    from medstress.store.shards import read_shard
 
     path = Path(str(folder))
-    with opened_shard(path) as stored:
-        pass
+    stored = read_shard(path)
     settings, began = stored.manifest["config"]["experiment"], str(stored.manifest["command"])
     failed = stored.n_failed
     is_over = failed > settings["max_failed"]

@@ -64,6 +64,8 @@ class Trial:
     """None for deterministic attacks."""
     repeat: int = 0
     """Index of the repeat, if an attack runs several times per item."""
+    place: int = 0
+    """Number in the whole plan."""
     flip_check: bool = True
     """Whether a success is asked again, in a batch of its own."""
     has_deadline: ClassVar[bool] = True

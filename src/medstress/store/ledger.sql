@@ -6,10 +6,11 @@ CREATE TABLE manifest (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT
 -- Items whose metadata, such as the document, was named later.
 CREATE TABLE renewals (
     id INTEGER PRIMARY KEY, item INTEGER NOT NULL REFERENCES items, body TEXT NOT NULL);
--- id is the position in the plan: a call asked by several queries is paid by the first of them.
+-- Ids follow the plan: a call asked by several queries is paid by the first of them. place: the number
+-- in the whole plan, also where the run is a shard of it; shards are merged in its order.
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
-    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL);
+    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL, place INTEGER NOT NULL);
 -- How trials ended, with the digests of what each consumed and of the whole trial; without a
 -- verdict: the trial begins again, and its next attempt is numbered one higher.
 CREATE TABLE verdicts (
