@@ -24,7 +24,7 @@ from medstress.core.calls import Score
 from medstress.core.items import Candidate
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.run import run_prepared
+from medstress.running.run import execute
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
@@ -184,7 +184,7 @@ def run_tables(
             if isinstance(victim.backend, TransformersBackend):
                 assert victim.backend.path  # asked for the first time it checks
         ready()
-        run_prepared(prepared, folder, watcher=Watcher())
+        execute(prepared, folder, watcher=Watcher())
     done = Run(folder)
     return done, done.manifest()["performance"]
 

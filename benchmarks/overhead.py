@@ -85,7 +85,7 @@ def measure(n_queries: int) -> dict[str, Any]:
     """One run in this process; what it prepares and what it opens is timed by itself."""
     from medstress.running.opened import opened_victims
     from medstress.running.prepare import Watcher, prepare
-    from medstress.running.run import run_prepared
+    from medstress.running.run import execute
 
     early: list[int] = []
 
@@ -103,7 +103,7 @@ def measure(n_queries: int) -> dict[str, Any]:
         preparing = time.process_time() - started
         with opened_victims(prepared, lambda _: None):
             wall, started = time.perf_counter(), time.process_time()
-            run_prepared(prepared, folder / "run", watcher=Watcher(progress=look))
+            execute(prepared, folder / "run", watcher=Watcher(progress=look))
             seconds = time.process_time() - started
             wall = time.perf_counter() - wall
         resident = largest_resident()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import metadata
@@ -100,8 +103,13 @@ def workbench() -> ModuleType:
 def pytest_configure() -> None:
     """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time.
 
-    And read the version of a package once: every run asks for some thirty, a quarter of its time.
+    Read the version of a package once: every run asks for some thirty, a quarter of its time. And
+    let no run leave its experiment in the user's own state directory.
     """
+    if "MEDSTRESS_STATE" not in os.environ:
+        state = tempfile.mkdtemp(prefix="medstress-state-")
+        os.environ["MEDSTRESS_STATE"] = state
+        atexit.register(shutil.rmtree, state, ignore_errors=True)
     gc.set_threshold(50_000)
     pytest.MonkeyPatch().setattr(metadata, "version", cache(metadata.version))
 

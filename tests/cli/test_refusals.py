@@ -10,10 +10,7 @@ from medstress.backends.server.address import address_of
 from medstress.cli.app import COMMANDS
 from medstress.cli.next_commands import with_next_command
 from medstress.core.errors import FIRST_COMMAND, OtherRunError, UsageError
-from medstress.core.hashing import content_hash
 from medstress.experiment.file.refusing import TABLES_BUILT, missing_key
-from medstress.experiment.plan.changes import Changes
-from medstress.experiment.plan.manifest import differences
 
 
 @pytest.fixture
@@ -322,14 +319,3 @@ def test_a_key_that_was_set_is_cited_as_typed_and_not_a_line(bench, refused):
     assert "--set attack.bugdet: unknown key 'bugdet'" in told.err
     assert ", line" not in told.err
     assert told.next == shlex.join(["medstress", *bench.arguments("--set", "attack.budget=3")])
-
-
-def test_items_that_changed_with_a_dropped_group_are_not_named():
-    kept = content_hash(["q", "1"])
-    old = {"seeds": [], "settings": {}, "items": {"d/drugs": [kept]}, "victims": {}, "attacks": {}}
-    old |= {"groups": {"drugs": 1, "diseases": 2}}
-    new = old | {"groups": {"drugs": 1}, "items": {"d/drugs": [content_hash(["q", "2"])]}}
-    same = Changes(stored=[("d", "q", "1")], items={"d": ["q"]})
-    assert differences(old, new, same) == ["entity group 'diseases' is missing"]
-    gone = Changes(stored=[("d", "q", "1")], items={"d": []})
-    assert any("missing: 'q'" in each for each in differences(old, new, gone))

@@ -149,6 +149,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     n_calls = len(two.received())
     with workbench.forged(two.out) as db:
         db.execute("DELETE FROM verdicts WHERE verdict = 'asked' AND trial % 2")
+        db.execute("UPDATE manifest SET value = 'false' WHERE key = 'complete'")
     again = run(two.write(), two.out).summary()
     assert analyses_of(again) == analyses_of(whole)
     assert len(two.received()) == n_calls
@@ -234,7 +235,10 @@ def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(two):
 def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
     assert medstress_cli(["run", str(two.write()), "--dry-run", "--quiet"]) == 0
     # 11 items x 3 trials (two seeds and one) x 2 victims; 11 x 2 attacks x 2 victims x 4 names.
-    assert "[analysis]: transfer 66, universality 176" in capsys.readouterr().out
+    queries = capsys.readouterr().out.split("Estimate")[0].splitlines()
+    assert queries[2].split()[-2:] == ["Transfer", "Reuse"]
+    assert queries[-1].split()[0] == "all"
+    assert queries[-1].split()[-2:] == ["66", "176"]
 
 
 def test_coverage_and_edits_are_read_off_what_was_asked(two):

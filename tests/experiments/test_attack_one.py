@@ -19,8 +19,8 @@ from medstress.core.items import Candidate, Question
 from medstress.core.queries import Ask, Predict
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
+from medstress.store.reader import read
 from medstress.store.run_store import RunStore
-from medstress.store.trials import read
 from medstress.testing import tiny_questions
 
 (QUESTION,) = tiny_questions(1)

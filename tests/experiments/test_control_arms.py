@@ -199,18 +199,17 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Pat
 
 
 def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
-    from medstress.costs.experiment import estimate
+    from medstress.running.dry_run import dry_run
     from medstress.running.opened import opened_victims
     from medstress.running.prepare import prepare
 
     prepared = prepare(experiment(RANDOM, NEAR, NEAREST))
     with opened_victims(prepared, lambda _: None):
-        lines = list(estimate(prepared))
-    bound = int(lines[0].split("at most ")[1].split()[0].replace(",", ""))
+        dry = dry_run(prepared)
     run = ms.run(experiment(RANDOM, NEAR, NEAREST), out=tmp_path / "run")
     summary = run.summary()
     computed = summary["performance"]["calls"]
-    assert computed <= bound
+    assert computed <= dry.bound
     n_items = sum(r.verdict != "not_attackable" for r in rows_of(run) if r.attack == "random") // 2
     # Two seeds of 4 queries and a check each; nearest has seed 0 of the same draws and 2 queries.
-    assert f"controls {n_items * 2 * (4 + 1):,}" in lines[1]
+    assert dry.costs[0].queries["controls"] == n_items * 2 * 4

@@ -11,9 +11,9 @@ import pytest
 import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.costs.experiment import estimate
 from medstress.datasets import questions
 from medstress.datasets.source import DatasetOptions
+from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.perturb import perturb
 from medstress.running.prepare import prepare
@@ -174,10 +174,10 @@ def test_the_dry_run_bounds_what_is_asked(folder: Path) -> None:
     tables = experiment(swap("passage"), swap("stem", search="greedy", budget=4))
     prepared = prepare(tables)
     with opened_victims(prepared, lambda _: None):
-        lines = list(estimate(prepared))
+        dry = dry_run(prepared)
     # 5 items; 4 have a passage, 5 a stem. A search may check two successes.
-    assert lines[0] == "queries: at most 43 (exact bound)"
-    assert lines[1] == "  baseline 5, perturbed 24, flip checks 14"
+    assert dry.bound == 43
+    assert dry.total.queries == {"clean": 5, "attacks": 24, "checks": 14}
     run = ms.run(tables, out=folder / "run")
     assert sum(row.n_asked for row in rows_of(run)) <= 24
 

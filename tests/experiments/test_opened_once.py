@@ -15,8 +15,7 @@ from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.running.prepare import Watcher
-from medstress.running.test import run_tests
-from medstress.significance.run import Selection
+from medstress.significance.run import Selection, run_tests
 from medstress.store import reader, trials
 from medstress.testing import tiny_questions
 from rows import rows_of

@@ -13,7 +13,7 @@ from medstress.analyses.exported import exchange_rows
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
-from medstress.costs.experiment import estimate
+from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.store.reader import RunReader
@@ -157,7 +157,7 @@ def test_the_bound_of_tokens_is_that_of_each_data_sets_prompt(base: Path) -> Non
     def bound(prompt: Any) -> str:
         prepared = prepare(experiment("short", prompt=prompt))
         with opened_victims(prepared, lambda _: None):
-            return next(line for line in estimate(prepared) if line.startswith("tokens"))
+            return dry_run(prepared).total.most_tokens
 
     assert bound(TABLE) == bound("medmcqa") != bound("qstab")
 

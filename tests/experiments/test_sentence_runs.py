@@ -13,9 +13,9 @@ from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
-from medstress.costs.sentences import sentence_cost
 from medstress.page.case_text import case_lines
 from medstress.page.cases import Cases
+from medstress.running.dry_run import dry_run
 from medstress.running.prepare import prepare
 from rows import rows_of
 
@@ -260,8 +260,7 @@ def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(
     assert n_larger > 0
     assert row_of(run, "swap_noise")["asr_at"][24]["value"] == 1.0
     asked = 1 + sum(row.n_asked for row in rows)
-    (bound,) = [line for line in sentence_cost(prepare(experiment)) if line.startswith("queries")]
-    assert asked <= int(bound.split()[3])
+    assert asked <= dry_run(prepare(experiment)).bound
 
 
 def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
@@ -326,14 +325,15 @@ def test_a_dry_run_s_bounds_hold(folder: Path, make: Any) -> None:
     limit = {"max_change": 0.2} if make is pairs else {}
     attacks = [STATIC, {**GREEDY, "label": "search", **limit}]
     prepared = prepare(make(*attacks))
-    told = list(sentence_cost(prepared))
-    queries = int(told[0].split("at most ")[1].split()[0])
-    calls = int(told[2].split("at most ")[1].split()[0])
     summary = ms.run(make(*attacks), out=folder / "run").summary()
-    asked = [row["queries"] for row in summary["results"]]
-    n_baseline = prepared.experiment.dataset and len(prepared.datasets[0].questions)
-    assert sum(q["asked"] + q["other"] for q in asked) + n_baseline <= queries
-    assert summary["performance"]["calls"] <= calls
+    dry = dry_run(prepared)
+    assert 0 < summary["performance"]["calls"] <= dry.total.calls == dry.bound
+    # The entities of a text share its copy: two seeds.
+    n_texts, n_seeds = len(prepared.datasets[0].questions), 2
+    n_units = sum(len(item.units()) for item in prepared.datasets[0].questions)
+    searched = n_seeds * GREEDY["budget"] * n_units
+    assert dry.total.queries["clean"] == n_texts
+    assert dry.total.queries["attacks"] <= n_seeds * n_texts + searched
 
 
 def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> None:

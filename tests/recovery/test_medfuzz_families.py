@@ -22,8 +22,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.running.prepare import Watcher
-from medstress.running.test import run_tests
-from medstress.significance.run import Selection
+from medstress.significance.run import Selection, run_tests
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -360,7 +359,7 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     asks = ["test", str(found.folder), "--experiment", str(path), "--quiet"]
     assert medstress_cli([*asks, "--set", "experiment.max_queries=60"]) == 0
     shown = capsys.readouterr().out
-    assert "stopped at max_queries = 60: 0 of 2 successes are tested" in shown
+    assert "stopped at max_queries = 60: significance is done for 0 of 2" in shown
     assert "repeat the command to continue" in shown
     assert found.summary().get("significance", []) == []
     assert medstress_cli(asks) == 0

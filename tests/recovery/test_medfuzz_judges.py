@@ -18,7 +18,7 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
-from medstress.costs.experiment import estimate
+from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.testing import tiny_questions
@@ -225,7 +225,7 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     settings["test"] = {"controls": 10, "faithfulness": False}
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
-        told = "\n".join(estimate(prepared))
+        costs = dry_run(prepared).costs
     done = run(settings, folder / "run")
     # Items 2 and 3 of two victims, two seeds and two runs.
     tests = [one["p"] for arm in done.summary()["significance"] for one in arm["items"]]
@@ -234,7 +234,8 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     # wrong at baseline.
     expected = [(name, f"tiny-{i}") for name in ("lost", "knowing") for i in range(7)]
     assert asked(folder) == dict.fromkeys(expected, 3)
-    assert told.count("24 of them about clean items") == 2
+    judges = [cost.queries["clean"] for cost in costs if cost.model.startswith("role.judge")]
+    assert judges == [24, 24]
     before = len((folder / "log.jsonl").read_text().splitlines())
     run(settings, folder / "run")
     assert len((folder / "log.jsonl").read_text().splitlines()) == before

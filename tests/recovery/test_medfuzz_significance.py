@@ -25,11 +25,10 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE, Significance, SuccessTest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.costs.experiment import estimate
+from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.test import run_tests
-from medstress.significance.run import Selection
+from medstress.significance.run import Selection, run_tests
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
@@ -452,21 +451,21 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     settings["role"]["attacker"] |= {"price_in": 1.0, "price_out": 10.0}
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
-        text = "\n".join(estimate(prepared))
+        dry = dry_run(prepared)
+    victim, attacker, judge = dry.costs
     # Three trials: 2 x 20 samples and 30 controls of 3 attempts and 20 samples.
     tests = 3 * (2 * 20 + 30 * (3 + 20))
-    assert f"controls and samples {tests:,}" in text
     # A baseline and a flip check a trial, and three attempts.
-    assert f"queries: at most {3 + 3 + 9 + tests:,} (exact bound)" in text
-    # Nine attempts of at most 5 calls, 1,024 tokens each, at 10 dollars a million.
-    assert "role attacker: at most 45 calls, and 46,080 tokens written" in text
-    assert "$0.46" in text
+    assert victim.queries == {"clean": 3, "attacks": 9, "checks": 3, "tests": tests}
+    assert dry.bound == 3 + 3 + 9 + tests
+    # Nine attempts of at most 5 calls; what they read has no bound.
+    assert (attacker.calls, attacker.most_usd) == (45, None)
+    assert 0 < attacker.usd < 45 * (1200 * 1 + 1024 * 10) / 1e6
     # Nine attempts of at most 5 calls, three votes on each of three clean items, and three on
     # everything that 30 controls can try.
     votes = 3 * 30 * 3 * 3
-    told = f"{9 + 45 + votes:,} calls, 9 of them about clean items, {votes:,} of them for controls"
-    assert f"role judge: at most {told}" in text
-    assert "faithfulness: 3 more votes of judges for each insertion" in text
+    assert judge.queries == {"clean": 9, "attacks": 45, "tests": votes}
+    assert any("3 votes of judges on faithfulness for each insertion" in x for x in dry.assumed)
 
 
 def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) -> None:

@@ -119,12 +119,12 @@ FORGED = {
     ),
     "an exchange of no trial": (
         "INSERT INTO exchanges SELECT 999, attempt, seq, role, purpose, query, call, answer, key, "
-        "edits, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
+        "edits, flags, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
         "table exchanges, row 999: expected a trial, found none",
     ),
     "an exchange under a further attempt": (
         "INSERT INTO exchanges SELECT trial, 1, seq, role, purpose, query, call, answer, key, "
-        "edits, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
+        "edits, flags, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
         "table exchanges, row 1: expected at most attempt 0, found attempt 1",
     ),
     "a changed plan": (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import sys
 from contextlib import closing
 
 import pytest
@@ -147,7 +146,7 @@ def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards
         assert not to.exists()
 
     one, two, three = shards
-    merge(one, three, words=["shard 2 of 3 is missing", "--partial"])
+    merge(one, three, words=["shard 2 of 3 is missing"])
     merge(two, words=["shards 1, 3 of 3 are missing"])
     merge(one, two, three, one, words=["is given twice"])
     shutil.copytree(one, bench.root / "copy")
@@ -269,12 +268,6 @@ def test_a_shard_whose_calls_were_changed_is_named_and_not_merged(bench, shards,
     # Its digests are others each time, so it is no stored sentence.
     assert f"{shards[1] / 'run.sqlite'} is not as medstress wrote it" in capsys.readouterr().err
     assert not (bench.root / "merged").exists()
-
-
-def test_merging_needs_no_limit_of_open_files(bench, shards, monkeypatch):
-    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
-    to = bench.root / "merged"
-    assert medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.training.plan import plan_training, training_costs
+from medstress.training.plan import plan_training, training_lines
 
 NAMES = (
     "aspirin acid\nwarfarin acid\nmorphine relief\nnaproxen relief\nsevere naproxen\ndaily pain\n"
@@ -121,7 +121,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     assert told["n_left_out"] >= 12
     assert any(
         f"held-out names: {told['n_left_out']} of 96 items are left out" in line
-        for line in training_costs(plan)
+        for line in training_lines(plan)
     )
 
 
@@ -243,7 +243,7 @@ def test_beside_original_twice_no_kind_stops_on_its_own(synonyms: dict[str, Any]
     del synonyms["train"]["patience"]
     plan = plan_training(synonyms)
     assert {plan.schedule(model).patience for model in plan.models} == {0}
-    assert any("no training stops early (patience = 0)" in line for line in training_costs(plan))
+    assert any("no training stops early (patience = 0)" in line for line in training_lines(plan))
     synonyms["train"]["patience"] = 3
     with pytest.raises(MedstressError, match="with patience = 3 each may stop early"):
         plan_training(synonyms)
@@ -289,7 +289,7 @@ def test_samples_are_of_whole_documents(workplace: Path) -> None:
 def test_a_dry_run_says_where_names_come_from_and_how_many_meet(
     synonyms: dict[str, Any],
 ) -> None:
-    told = list(training_costs(plan_training(synonyms)))
+    told = list(training_lines(plan_training(synonyms)))
     assert "original twice: 3 models, 96 items an epoch" in " ".join(told)
     assert any("Synonym: 1.00 of the mentions that synonym replaces" in line for line in told)
     assert any("held-out names: .00 of the mentions" in line for line in told)

@@ -252,10 +252,10 @@ def test_a_folder_without_folds_takes_none(workplace: Path, crossed: dict[str, A
 
 
 def test_the_dry_run_says_what_the_folds_would_be(crossed: dict[str, Any]) -> None:
-    from medstress.training.plan import training_costs
+    from medstress.training.plan import training_costs, training_lines
 
     plan = plan_training(crossed)
-    lines = list(training_costs(plan))
+    lines = list(training_lines(plan))
     assert lines[0] == "untrained: the model as it comes"
     assert lines[1].startswith("original: 4 models, 15 items an epoch, about 2 steps")
-    assert "  baseline 60, perturbed 120, flip checks 0" in lines
+    assert training_costs(plan).total.queries == {"clean": 60, "attacks": 120}

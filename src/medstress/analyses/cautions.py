@@ -89,19 +89,6 @@ def _shards(run: Run) -> Iterator[Remark]:
         )
 
 
-def _lost_calls(run: Run) -> Iterator[Remark]:
-    """Name the calls that were paid twice because a worker of a fleet was lost."""
-    stored = run.manifest.get("performance") or {}
-    if n := stored.get("leases_lost", 0):
-        leases = "1 lease" if n == 1 else f"{n:,} leases"
-        yield Remark(
-            rule="lost_calls",
-            sentence=f"{leases} ended with the worker: {stored['calls_lost']:,} to "
-            f"{stored['calls_lost_at_most']:,} calls were paid again, and are in no other count of "
-            "calls, tokens or dollars.",
-        )
-
-
 def _rows(run: Run) -> Iterator[Remark]:
     for dataset, part in run.manifest["datasets"].items():
         if skipped := part.get("skipped"):
@@ -346,7 +333,6 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _incomplete,
     _extended,
     _shards,
-    _lost_calls,
     _unread,
     _cut_off,
     _cut_short,

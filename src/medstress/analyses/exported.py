@@ -302,7 +302,7 @@ def _call(
 ) -> list[Any] | None:
     """Return the canonical form of a call: its kind, its prompt, and so on; None if unknown."""
     if row.request is not None:
-        stored: list[Any] = json.loads(row.request)
+        stored: list[Any] = json.loads(row.request)[0]
         return stored
     if row.call is None:
         return None  # computed ahead and never used: its candidate is not stored

@@ -38,10 +38,8 @@ def counts_line(counts: Progress, seconds: float) -> str:
     '10 calls paid, 5.0/s, 2/5 flipped'
     >>> counts_line(Progress(n_computed=10, usd=0.5, n_failed=1), 2.0)
     '10 calls paid, $0.50, 5.0/s, 0/0 flipped, 1 failed'
-    >>> counts_line(Progress(n_computed=110, n_before=100), 2.0)
-    '110 calls paid, 5.0/s, 0/0 flipped'
     """
-    rate = (counts.n_computed - counts.n_before) / max(seconds, 1e-9)
+    rate = counts.n_computed / max(seconds, 1e-9)
     price = f"${counts.usd:,.2f}, " if counts.usd else ""
     line = (
         f"{counts.n_computed} calls paid, {price}{rate:.1f}/s, "

@@ -18,8 +18,9 @@ from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.running.kept_summary import keep_summary
+from medstress.running.opening import Wish
 from medstress.running.prepare import Watcher
-from medstress.running.run import run_experiment
+from medstress.running.run import perform
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
@@ -119,18 +120,22 @@ def run(
             "tables: give one or the other"
         )
     with watching(watcher, quiet) as watched:
-        folder = run_experiment(
+        outcome = perform(
             first.experiment(overrides) if experiment is None else _given(experiment),
             out,
-            fresh=fresh,
-            retry_failed=retry_failed,
+            Wish(
+                fresh=fresh,
+                retry_failed=retry_failed,
+                shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
+            ),
             limit=limit,
             overrides=overrides,
             watcher=watched,
-            shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
         )
-    keep_summary(folder)
-    return Run(folder)
+        if outcome.nothing_asked is not None:
+            watched.announce(outcome.nothing_asked)
+    keep_summary(outcome.folder)
+    return Run(outcome.folder)
 
 
 def _given(experiment: Any) -> Any:
@@ -142,25 +147,19 @@ def _given(experiment: Any) -> Any:
 def merge(
     folders: Sequence[str | Path],
     out: str | Path,
-    *,
-    partial: bool = False,
-    renew: bool = False,
 ) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
     Args:
         folders: the folders of all shards.
         out: the new folder.
-        partial: whether shards may be missing or unfinished; `run` then asks what they lack.
-        renew: whether `out` may hold what was merged from these shards before; it stays if they
-            hold nothing more, else it is merged anew.
 
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
     from medstress.running.merging import merge_shards
 
-    merged = merge_shards(folders, out, partial=partial, renew=renew)
+    merged = merge_shards(folders, out)
     return Run(merged.folder)
 
 
@@ -179,24 +178,25 @@ def tune(
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
 
     Arguments and errors are those of `run`; `out` is ``runs/<name>-tuned`` by default.
-    `medstress.tuning.tune.tune_experiment` describes how n is chosen.
+    `medstress.running.tuning.tune_experiment` describes how n is chosen.
     """
-    from medstress.tuning.tune import tune_experiment
+    from medstress.running.tuning import tune_experiment
 
     with watching(watcher, quiet) as watched:
-        found = tune_experiment(
+        tuned = tune_experiment(
             _given(experiment),
             out,
-            fresh=fresh,
-            retry_failed=retry_failed,
+            Wish(fresh=fresh, retry_failed=retry_failed),
             limit=limit,
             overrides=overrides,
             watcher=watched,
         )
-    for folder in dict.fromkeys(filter(None, (found.tuning, found.report))):
+        if tuned.nothing_asked is not None:
+            watched.announce(tuned.nothing_asked)
+    for folder in tuned.folders:
         keep_summary(folder)
-    report = None if found.report is None else Run(found.report)
-    return Tuned(tuning=Run(found.tuning), report=report)
+    report = None if tuned.report is None else Run(tuned.report.folder)
+    return Tuned(tuning=Run(tuned.tuning.folder), report=report)
 
 
 @checked

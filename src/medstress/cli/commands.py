@@ -12,42 +12,23 @@ from typing import Any
 from medstress import recipes
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
-from medstress.api.run import Run, run
-from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.checking import check_cli as check_cli
-from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
-from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
-from medstress.cli.merging import merge_cli as merge_cli
-from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.showing import show, write_report, write_verdicts
-from medstress.cli.significance import test_cli as test_cli
-from medstress.cli.spreading import (
-    check_reached,
-    check_spread,
-    models_line,
-    spread_line,
-    spread_run,
-    spread_train,
-    spread_tune,
-)
+from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
-from medstress.cli.verifying import verify_cli as verify_cli
-from medstress.cli.viewing import case_cli as case_cli
-from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.core.words import command, quoted
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept_summary import renew_summary
+from medstress.running.kept_summary import keep_summary, renew_summary
 from medstress.running.opened import opened_victims
+from medstress.running.opening import Wish
 from medstress.running.prepare import prepare
-from medstress.running.run import run_folder
+from medstress.running.run import perform, run_folder
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -55,10 +36,11 @@ def demo_cli(args: argparse.Namespace) -> int:
     from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        finished = run(DEMO, args.out, watcher=watcher)
-    page = write_report([finished.folder], None)
-    code = show(Read.open(finished.folder))
-    print(f"All tables and columns: {command('summary', finished.folder, '--wide')}")
+        folder = perform(DEMO, args.out, watcher=watcher).folder
+    keep_summary(folder)
+    page = write_report([folder], None)
+    code = show(Read.open(folder))
+    print(f"All tables and columns: {command('summary', folder, '--wide')}")
     print(f"report: {page}")
     return code
 
@@ -66,7 +48,6 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
-    check_spread(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -75,103 +56,81 @@ def run_cli(args: argparse.Namespace) -> int:
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        if args.ray is not None:
-            spread = spread_run(args, experiment, watcher)
-            if spread is None:
-                return 0
-            return _shown(spread, args)
-        finished = run(
+        outcome = perform(
             experiment,
             args.out,
-            fresh=args.fresh,
-            retry_failed=args.retry_failed,
+            Wish(fresh=args.fresh, retry_failed=args.retry_failed, shard=shard),
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,
-            shard=shard,
         )
+    folder = outcome.folder
+    keep_summary(folder)
     if shard is not None:
-        return told_shard(finished.folder, shard)
-    return _shown(finished, args)
-
-
-def _shown(finished: Run, args: argparse.Namespace) -> int:
-    """Show a run that has ended, and return the exit code."""
-    read = Read.open(finished.folder)
+        return told_shard(folder, shard)
+    if outcome.nothing_asked is not None:
+        print(outcome.nothing_asked)
+    read = Read.open(folder)
     code = show(read)
-    write_verdicts(read, args)
-    print(f"run: {quoted(finished.folder)}   next: {command('report', finished.folder)}")
+    write_verdicts(read, args, outcome.nothing_asked)
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.api.run import Tuned, tune
-    from medstress.tuning.tune import plan_tuning, tuning_costs
+    from medstress.running.tuning import plan_tuning, tune_experiment, tuning_costs
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
-    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    tuned: Tuned | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
+        given: dict[str, Any] = {
+            "limit": args.limit,
+            "overrides": args.set,
+            "watcher": watcher,
+        }
         if args.dry_run:
-            plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
+            plan = plan_tuning(Path(args.experiment), **given)
             with opened_victims(plan.prepared, watcher.note):
-                lines = [*tuning_costs(plan), *spread_line(args, plan.prepared)]
-                lines += dry_run_remarks(plan.prepared)
-        elif args.ray is not None:
-            tuned = spread_tune(args, watcher)
+                costs = tuning_costs(plan)
+                notes = list(dry_run_remarks(plan.prepared))
         else:
-            tuned = tune(
-                Path(args.experiment),
-                args.out,
-                fresh=args.fresh,
-                retry_failed=args.retry_failed,
-                watcher=watcher,
-                **given,
-            )
+            wish = Wish(fresh=args.fresh, retry_failed=args.retry_failed)
+            tuned = tune_experiment(Path(args.experiment), args.out, wish, **given)
     if args.dry_run:
-        for line in lines:
-            print(one_line(line))
+        for i, (what, dry) in enumerate(costs, 1):
+            print(f"{what}:")
+            show_dry_run(dry, notes if i == len(costs) else ())
         return 0
-    if tuned is None:
-        return 0
-    code = show(Read.open((tuned.report or tuned.tuning).folder))
+    for folder in tuned.folders:
+        keep_summary(folder)
+    if tuned.nothing_asked is not None:
+        print(tuned.nothing_asked)
+    folder = (tuned.report or tuned.tuning).folder
+    code = show(Read.open(folder))
     if tuned.report is None:
-        print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
+        print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
     else:
-        folder = tuned.report.folder
         print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
-    from medstress.api.run import Trained, train
-    from medstress.training.plan import plan_training, training_costs
+    from medstress.api.run import train
+    from medstress.training.plan import plan_training, training_costs, training_lines
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
-    check_spread(args)
-    if args.dry_run:
-        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    trained: Trained | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_training(Path(args.experiment), **given, watcher=watcher)
-        elif args.ray is not None:
-            trained = spread_train(args, watcher)
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        lines = [*training_costs(plan), *models_line(args, len(plan.models))]
-        for line in (*lines, *dry_run_remarks(plan.prepared)):
+        for line in training_lines(plan):
             print(one_line(line))
-        return 0
-    if trained is None:
+        show_dry_run(training_costs(plan), list(dry_run_remarks(plan.prepared)))
         return 0
     code = show(Read.open(trained.run.folder))
     folder = trained.run.folder
@@ -208,6 +167,8 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """Run `medstress export`."""
+    from medstress.api.results import Run
+
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
@@ -215,6 +176,7 @@ def export_cli(args: argparse.Namespace) -> int:
 
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
+    from medstress.api.results import Run
     from medstress.page.figures import INDEX, Made, Skipped
 
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
@@ -299,21 +261,17 @@ def _show_prompts(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from medstress.costs.experiment import estimate
-    from medstress.costs.power import power_lines
+    from medstress.running.dry_run import dry_run
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
-    check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(experiment, limit=args.limit, overrides=args.set, watcher=watcher)
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
-            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
-            costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
-            lines = [*costs, *dry_run_remarks(prepared)]
-    for line in lines:
-        print(one_line(line))
+            costs = dry_run(prepared, folder)
+            notes = [*part_line(prepared, shard), *dry_run_remarks(prepared)]
+    show_dry_run(costs, notes)
     return 0

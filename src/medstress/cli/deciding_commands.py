@@ -48,13 +48,16 @@ def add_test(commands: argparse._SubParsersAction[Parser]) -> None:
         help="significance of MedFuzz successes",
         description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
         "what the attack says, or would any change do? The models, their keys and the settings "
-        "([test]) come from your experiment file; the folder must be a run of it. The same command "
-        "resumes; other settings add to the folder.",
+        "([test]) come from your experiment, never from the folder; the folder must be a run of "
+        "it. The same command resumes; other settings add to the folder.",
     )
     test.add_argument("folder", metavar="DIR")
     test.add_argument(
-        "--experiment", metavar="EXPERIMENT.toml", help="the experiment of this run (required)"
+        "--experiment",
+        metavar="EXPERIMENT.toml",
+        help="the experiment of this run (default: what you ran in this folder)",
     )
+    test.add_argument("--yes", action="store_true", help="ask the models without a question")
     settings_flag(test)
     which = test.add_mutually_exclusive_group()
     which.add_argument(

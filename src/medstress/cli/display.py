@@ -70,7 +70,7 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
 def _watcher(bars: Progress, stop: Stopping) -> Watcher:
     task = bars.add_task("preparing", total=None, counts="", limited=False)
     started = time.perf_counter()
-    drawn, has_waited = 0.0, False
+    drawn = 0.0
 
     def note(what: str) -> None:
         bars.update(task, description=one_line(what), total=None, completed=0)
@@ -79,21 +79,14 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
         bars.update(task, completed=done, total=total)
 
     def progress(counts: Counts) -> None:
-        nonlocal drawn, started, has_waited
+        nonlocal drawn
         stop.check()
         now = time.perf_counter()
         if now - drawn < _REFRESH_SECONDS:
             return
         drawn = now
-        if counts.waiting:
-            started, has_waited = now, True
-            bars.update(task, description="waiting for workers", total=None, completed=0)
-            return
         line = counts_line(counts, now - started)
         done = counts.n_done + counts.n_skipped
-        if has_waited:
-            has_waited = False
-            bars.reset(task, total=counts.n_planned, completed=done)
         bars.update(task, limited=counts.stopped)
         bars.update(task, description="trials", completed=done, total=counts.n_planned, counts=line)
 

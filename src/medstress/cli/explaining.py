@@ -24,13 +24,16 @@ def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         help="which words carry an answer, before and after an attack (Shapley values)",
         description="Compute token-wise Shapley (Owen) values of prompts before and after an "
         "attack, with the partition explainer of the package shap, for successes and for attacks "
-        "that failed. The models and their keys come from your experiment file; the folder must be "
-        "a run of it. The values go into the folder; the same command resumes.",
+        "that failed. The models and their keys come from your experiment, never from the folder; "
+        "the folder must be a run of it. The values go into the folder; the same command resumes.",
     )
     explain.add_argument("folder", metavar="DIR")
     explain.add_argument(
-        "--experiment", metavar="EXPERIMENT.toml", help="the experiment of this run (required)"
+        "--experiment",
+        metavar="EXPERIMENT.toml",
+        help="the experiment of this run (default: what you ran in this folder)",
     )
+    explain.add_argument("--yes", action="store_true", help="ask the models without a question")
     settings_flag(explain)
     which = explain.add_mutually_exclusive_group()
     which.add_argument(
@@ -77,6 +80,7 @@ def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
 def explain_cli(args: argparse.Namespace) -> int:
     """Run `medstress explain`."""
     _check(args)
+    from medstress.cli.confirming import confirming
     from medstress.cli.display import display
     from medstress.cli.streams import one_line
     from medstress.explain.explanation import Settings
@@ -87,21 +91,22 @@ def explain_cli(args: argparse.Namespace) -> int:
     given = {"evaluations": args.max_calls, "mask": args.mask}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
     selection = Selection(trials=tuple(args.trial), limit=args.limit, seed=args.seed)
-    plan: list[str] = []
+    folder, plan = Path(args.folder), list[str]()
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         stopped = run_explanations(
-            Path(args.folder),
+            folder,
             args.experiment,
             selection,
             settings,
             replace(watcher, announce=plan.append) if args.dry_run else watcher,
             args.set,
+            confirm=confirming(args),
             dry_run=args.dry_run,
         )
     for line in plan:
         print(one_line(line))
     if not args.dry_run:
-        keep_summary(Path(args.folder))
+        keep_summary(folder)
         _show(args, stopped)
     return 0
 
@@ -112,11 +117,6 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         UsageError: a flag is missing, or its value makes no sense.
     """
-    if args.experiment is None:
-        raise UsageError(
-            "explain asks models again and takes them from your own file, never from the folder: "
-            "add --experiment FILE, the experiment (or recipe) of this run"
-        )
     if not args.trial and not args.all:
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if args.limit is not None and (args.trial or args.limit < 1):

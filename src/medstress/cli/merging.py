@@ -27,17 +27,6 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     merge.add_argument("folders", metavar="DIR", nargs="+", help="the folders of all shards")
     merge.add_argument("--out", required=True, metavar="DIR", help="a new folder")
-    merge.add_argument(
-        "--partial",
-        action="store_true",
-        help="shards may be missing or unfinished; `medstress run` asks the rest",
-    )
-    merge.add_argument(
-        "--renew",
-        action="store_true",
-        help="DIR may hold what was merged from these shards before: it stays if they hold nothing "
-        "more, else it is merged anew, unless it asked calls of its own",
-    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -88,21 +77,12 @@ def merge_cli(args: argparse.Namespace) -> int:
     from medstress.running.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        merged = merge_shards(
-            args.folders,
-            args.out,
-            partial=args.partial,
-            renew=args.renew,
-            note=watcher.note,
-        )
-    for line in (*merged.notes, *merged.left):
+        merged = merge_shards(args.folders, args.out, note=watcher.note)
+    for line in merged.notes:
         print(f"! {line}")
     counts = merged.counts
-    if merged.is_kept:
-        print(f"{merged.folder} holds all that its shards do, and stays")
-    did = "it holds" if merged.is_kept else "merged"
     print(
-        f"{did} {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
+        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
         f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:
@@ -120,11 +100,10 @@ def told_shard(folder: object, shard: Shard) -> int:
     """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
-    from medstress.store.shards import opened_shard
+    from medstress.store.shards import read_shard
 
     path = Path(str(folder))
-    with opened_shard(path) as stored:
-        pass
+    stored = read_shard(path)
     settings, began = stored.manifest["config"]["experiment"], str(stored.manifest["command"])
     failed = stored.n_failed
     is_over = failed > settings["max_failed"]

@@ -15,7 +15,6 @@ from medstress.cli.flags import (
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
@@ -104,7 +103,6 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     shard_flag(run)
     run_flags(run)
-    spread_flags(run)
     verdict_flags(run)
 
 
@@ -124,7 +122,6 @@ def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
         "DIR/tune.json (default: runs/<name>-tuned)",
     )
     run_flags(tune)
-    spread_flags(tune)
 
 
 def _train(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -149,7 +146,6 @@ def _train(commands: argparse._SubParsersAction[Parser]) -> None:
         "--dry-run", action="store_true", help="check everything and print what would be trained"
     )
     train.add_argument("--quiet", action="store_true", help="no progress display")
-    spread_flags(train)
 
 
 def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:

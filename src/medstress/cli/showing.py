@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
@@ -16,7 +17,11 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.files.writing import Access, write_text
 from medstress.report.summary_page import junit_page, markdown_page, print_summary
+from medstress.report.terminal import print_table
 from medstress.store.shards import shard_of
+
+if TYPE_CHECKING:
+    from medstress.running.dry_run import DryRun
 
 _MOST_REASONS = 3
 """Reasons of failures that are printed."""
@@ -64,14 +69,29 @@ def _going_on(run: Run) -> Iterator[str]:
         yield "Not complete: run the same command again to resume."
 
 
-def write_verdicts(run: Run, args: argparse.Namespace) -> None:
+def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
+    """Print what a run would cost and could show, and then notes on what it would do."""
+    out = screen()
+    print(f"queries: at most {dry.bound:,} (exact bound)")
+    for table in dry.tables():
+        print_table(out.console, table)
+    for line in (*(remark.sentence for remark in dry.remarks()), *notes):
+        out.say(line)
+
+
+def write_verdicts(run: Run, args: argparse.Namespace, first: str | None = None) -> None:
     """Write the files of `--junit` and `--markdown`.
+
+    Args:
+        run: the run.
+        args: the command line.
+        first: what a reader of the JUnit file has to know first.
 
     Raises:
         UsageError: a file cannot be written.
     """
     if args.junit is not None:
-        write_file("--junit", args.junit, junit_page(run))
+        write_file("--junit", args.junit, junit_page(run, first))
     if args.markdown is not None:
         write_file("--markdown", args.markdown, markdown_page(run))
 

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from medstress.cli.confirming import confirming
 from medstress.cli.display import display
 from medstress.cli.screen import screen
 from medstress.cli.streams import one_line
@@ -18,21 +19,10 @@ def test_cli(args: argparse.Namespace) -> int:
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.report.terminal import print_table
     from medstress.running.kept_summary import keep_summary
-    from medstress.running.test import run_tests
-    from medstress.significance.run import Selection
+    from medstress.significance.run import Selection, run_tests
 
-    if args.experiment is None:
-        raise UsageError(
-            "test asks models again and takes them from your own file, never from the folder: add "
-            "--experiment FILE, the experiment (or recipe) of this run"
-        )
-    changes = {
-        "null": args.null,
-        "controls": _controls(args.controls),
-        "max_calls": args.max_calls,
-        "generator": args.generator,
-        "adjust": args.adjust,
-    }
+    names = ("null", "max_calls", "generator", "adjust")
+    changes = {name: getattr(args, name) for name in names} | {"controls": _controls(args.controls)}
     plan: list[str] = []
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         stopped = run_tests(
@@ -42,6 +32,7 @@ def test_cli(args: argparse.Namespace) -> int:
             {key: value for key, value in changes.items() if value is not None},
             replace(watcher, announce=plan.append) if args.dry_run else watcher,
             args.set,
+            confirm=confirming(args),
             dry_run=args.dry_run,
         )
     if args.dry_run:

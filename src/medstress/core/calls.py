@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from medstress.core.frozen import fast_init
-from medstress.core.hashing import digest
+from medstress.core.hashing import canonical_json, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,8 @@ class Backend(ABC):
     identity: ModelIdentity
     """Part of every cache key; fixed before the first call."""
     traits: BackendTraits
-    """Which calls it answers, and in what batches."""
+    """Which calls it answers, and in what batches. `structured` and `in_turns`, which decide what
+    is asked, are fixed before the first call."""
 
     @abstractmethod
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
@@ -319,7 +320,8 @@ class Backend(ABC):
 
     @property
     def endpoint(self) -> Mapping[str, Any] | None:
-        """The server it asks, for the manifest; None if there is none."""
+        """The server it asks and what its answers showed of it, if that decides how later ones are
+        asked for or read. The manifest has it before an answer that it decided. None: no server."""
         return None
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:  # noqa: B027
@@ -352,6 +354,11 @@ class Request:
         ):
             return replace(self, call=replace(self.call, schema=None))
         return self
+
+    @property
+    def stored(self) -> str:
+        """All that a key is over but the model, as a ledger keeps it: `[call, sample]` as JSON."""
+        return canonical_json([self.call.canonical(), self.sample])
 
     def key(self, model: ModelIdentity) -> bytes:
         """Return the cache key, 16 bytes, of model, call and repetition."""

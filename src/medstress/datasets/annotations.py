@@ -17,7 +17,7 @@ from medstress.core.items import Mention, Question
 from medstress.core.text import cut_word
 from medstress.datasets.source import required_file
 from medstress.datasets.values import shown
-from medstress.files.reading import read_json
+from medstress.files.bounded import read_json_data
 
 _LISTS = ("text", "labels", "boundaries")
 
@@ -78,7 +78,7 @@ def read_annotations(source: str, path: Path) -> Annotations:
         DataError: the file is not a JSON list.
     """
     required_file(source, "annotations", path)
-    records = read_json(path, "a JSON list")
+    records = read_json_data(path, "a JSON list")
     if not isinstance(records, list):
         raise DataError(f"{path}: expected a JSON list, got {shown(records)}")
     return Annotations(path=path, records=records)

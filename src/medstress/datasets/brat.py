@@ -12,6 +12,7 @@ NLP-assisted text annotation. EACL demonstrations, 2012.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from medstress.datasets.source import (
     collect,
     hash_files,
 )
-from medstress.files.reading import decode_utf8, read_bytes
+from medstress.files.bounded import MAX_LINES, check_most, read_data
+from medstress.files.reading import decode_utf8
 
 _ENTITY = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 _IGNORED = frozenset("REAMN#*")
@@ -43,7 +45,9 @@ def load(options: DatasetOptions) -> LoadedTexts:
     """
     check_keys("brat", options, "path", "types")
     folder = _folder(options.path)
-    texts = sorted(folder.rglob("*.txt"))
+    # Links to folders are not followed.
+    places = ((place, name) for place, _, names in os.walk(folder) for name in names)
+    texts = sorted(Path(place, name) for place, name in places if name.endswith(".txt"))
     if not texts:
         raise UsageError(
             f"dataset 'brat': expected texts with annotations (NAME.txt and NAME.ann) in {folder}, "
@@ -88,7 +92,12 @@ def _folder(path: Path | None) -> Path:
 
 
 def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Document:
-    text = decode_utf8(read_bytes(path), path)
+    for file in (path, annotations):
+        if file.is_symlink():
+            raise DataError(
+                f"{file}: expected a file, got a link, which is not followed; put the file there"
+            )
+    text = decode_utf8(read_data(path), path)
     if not annotations.is_file():
         raise DataError(
             f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
@@ -96,7 +105,8 @@ def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Docu
         )
     identifier = path.relative_to(folder).with_suffix("").as_posix()
     document = Document(id="_".join(identifier.split()), text=text)
-    marks = decode_utf8(read_bytes(annotations), annotations)
+    marks = decode_utf8(read_data(annotations), annotations)
+    check_most(annotations, marks.count("\n"), MAX_LINES, "lines")
     for number, line in enumerate(marks.split("\n"), start=1):
         where = f"{annotations}, line {number}"
         if line.startswith("T"):

@@ -74,8 +74,10 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
     number, used = 0, 0
     borders = [*document.passages, len(document.text)]
     kept = sorted(document.annotations, key=lambda a: (a.start, -a.end, a.type))
+    begins = [a.start for a in kept]
     for first, last in pairwise(borders):
-        inside = [a for a in kept if first <= a.start and a.end <= last]
+        here = kept[bisect_left(begins, first) : bisect_left(begins, last)]
+        inside = [a for a in here if a.end <= last]
         used += len(inside)
         starts = [a.start for a in inside]
         passage = document.text[first:last]
@@ -88,11 +90,10 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
                 continue
             number += 1
             low, high = (bisect_left(starts, first + place) for place in (start, end))
-            here = inside[low:high]
             yield TaggedText(
                 id=f"{document.id}.{number}",
                 tokens=tuple(document.text[a:b] for a, b in spans),
-                labels=_labels(spans, here, tally),
+                labels=_labels(spans, inside[low:high], tally),
                 metadata={"document": document.id},
             )
     tally.crossing += len(kept) - used

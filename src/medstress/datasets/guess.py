@@ -29,6 +29,8 @@ TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator",
 """Ending of another file -> the source that reads it."""
 ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
+_LOOKED_AT, _LONGEST = 1_000, 1 << 16
+"""Lines that tell what a text file is, and how much of each is read."""
 _BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
@@ -94,7 +96,7 @@ def _check_text(path: Path) -> None:
         UsageError: its first line is the header of a table of questions, or JSON.
     """
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        first = stream.readline().strip()
+        first = stream.readline(_LONGEST).strip()
     tables = {
         "jsonl": first.startswith("{"),
         "tsv": _is_header(first.split("\t")),
@@ -148,5 +150,6 @@ def _of_folder(path: Path) -> str | None:
 def _is_tagged(path: Path) -> bool:
     """Return whether the first line with content is a token and its label."""
     with path.open(encoding="utf-8", errors="replace") as stream:
-        first = next((line for line in stream if line.strip() and "DOCSTART" not in line), "")
+        lines = (stream.readline(_LONGEST) for _ in range(_LOOKED_AT))
+        first = next((line for line in lines if line.strip() and "DOCSTART" not in line), "")
     return _TAGGED.fullmatch(first) is not None

@@ -238,4 +238,4 @@ def _read(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
 def is_pubtator(path: Path) -> bool:
     """Return whether a file begins as PubTator files do."""
     with path.open("rb") as stream:
-        return b"|t|" in stream.readline()
+        return b"|t|" in stream.readline(1 << 16)

@@ -35,7 +35,7 @@ from medstress.datasets.source import (
 from medstress.datasets.tables.reading import read_table
 from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
 from medstress.datasets.values import shown
-from medstress.files.reading import text_lines
+from medstress.files.bounded import data_lines
 
 TABLES = (".jsonl", ".json", ".parquet")
 """Endings of files with rows of tokens."""
@@ -304,7 +304,7 @@ def _item_of(read: TaggedText | DataError) -> TaggedText:
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
     """Yield the numbered lines of each sentence, without line ends."""
     block: list[tuple[int, str]] = []
-    for number, line in text_lines(path):
+    for number, line in data_lines(path):
         if "\r" in line:
             raise DataError(
                 f"{path}, line {number}: expected lines that end in LF or CR LF, found a CR inside "

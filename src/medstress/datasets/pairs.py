@@ -26,7 +26,7 @@ from medstress.datasets.source import (
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import RowOrError, raise_error
 from medstress.datasets.values import plain, shown
-from medstress.files.reading import text_lines
+from medstress.files.bounded import data_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
@@ -154,7 +154,7 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
         DataError: the file is not UTF-8, or its header repeats a column; names file and line.
     """
     header: list[str] = []
-    for number, line in text_lines(path):
+    for number, line in data_lines(path):
         fields = line.split("\t")
         if fields == [""]:
             continue

@@ -23,7 +23,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.files.reading import text_lines
+from medstress.files.bounded import data_lines
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
@@ -67,7 +67,7 @@ def read_documents(path: Path) -> Iterator[Document]:
         DataError: a malformed line (names file and line).
     """
     document: Document | None = None
-    for number, line in text_lines(path):
+    for number, line in data_lines(path):
         where = f"{path}, line {number}"
         if not line.strip():
             if document is not None:
@@ -82,6 +82,11 @@ def read_documents(path: Path) -> Iterator[Document]:
             elif document is None or document.id != identifier:
                 raise DataError(
                     f"{where}: expected the title {identifier}|t|... before its abstract"
+                )
+            elif len(document.passages) > 1:
+                raise DataError(
+                    f"{where}: expected one abstract of document {identifier!r}, got a second; "
+                    "join them"
                 )
             else:
                 document.passages = (0, len(document.text) + 1)

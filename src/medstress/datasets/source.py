@@ -15,7 +15,7 @@ from medstress.core.items import Question
 from medstress.core.label_schemes import Scheme
 from medstress.datasets.label_types import Types
 from medstress.datasets.tables.parts import parts_of
-from medstress.files.reading import read_bytes
+from medstress.files.bounded import read_data
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=Clustered)
@@ -216,6 +216,6 @@ def collect(
         what = f"none of its {len(skipped)} rows" if len(skipped) > 1 else "not one row"
         raise DataError(f"{path}: {what} is usable; the first error: {skipped[0]}")
     if not items:
-        content = "none" if read_bytes(path).strip() else "an empty file"
+        content = "none" if read_data(path).strip() else "an empty file"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return tuple(items), tuple(skipped)

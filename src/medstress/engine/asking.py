@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from medstress.core.calls import Answer, Failure, Reply, Request
+from medstress.core.hashing import canonical_json
 from medstress.core.items import FOLLOW_UP, Edited
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult, Predict
@@ -49,6 +50,7 @@ def predict(
     query: int | None,
     *,
     sample: int = 0,
+    flags: str | None = None,
     ahead: Iterator[Request] = NOTHING,
     ahead_is_certain: bool = False,
     alone: bool = False,
@@ -69,6 +71,7 @@ def predict(
                 call=call,
                 requests=shifted,
                 candidate=candidate,
+                flags=flags,
                 ahead=ahead,
                 ahead_is_certain=ahead_is_certain,
                 alone=alone,
@@ -83,6 +86,23 @@ def predict(
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
+
+
+def flags_of(query: Predict) -> str | None:
+    """Return what a query says of itself besides its candidate, as JSON; None if all is default.
+
+    >>> flags_of(Predict(None, attempt=2, valid=False, reason="panel"))
+    '{"attempt":2,"reason":"panel","valid":false}'
+    """
+    values = {
+        "probe": query.probe or None,
+        "attempt": query.attempt,
+        "valid": query.valid,
+        "reason": query.reason,
+        "sample": query.sample or None,
+    }
+    flags = {name: value for name, value in values.items() if value is not None}
+    return canonical_json(flags) if flags else None
 
 
 def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:

@@ -58,6 +58,7 @@ class Inquiry:
     the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
+    place: ClassVar[int] = 0
 
     def start(self) -> InquiryFlow:
         """See `inquire`."""

@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 from medstress.core.calls import Answer
 
-Exchange = tuple[int, int, str, str, int | None, int, bytes, str | None, str | None, str | None]
-"""(trial, seq, role, purpose, query, call, key, edits, request, error)"""
+Exchange = tuple[
+    int, int, str, str, int | None, int, bytes, str | None, str | None, str | None, str | None
+]
+"""(trial, seq, role, purpose, query, call, key, edits, flags, request, error)"""
 
 
-PlannedTrial = tuple[str, int, str, Any, int]
-"""(trial_id, row of the arm, dataset, item, repeat)"""
+PlannedTrial = tuple[str, int, str, Any, int, int]
+"""(trial_id, row of the arm, dataset, item, repeat, place in the plan)"""
 
 BegunTrial = tuple[int, bool, dict[int, tuple[bytes, str | None]]]
 """(row of the trial, whether it is finished, its journal: seq -> (key, error))"""

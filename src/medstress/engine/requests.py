@@ -48,6 +48,8 @@ class CallRound:
     """Never empty."""
     candidate: Edited | None
     """The candidate that the query is about; None for other roles."""
+    flags: str | None = None
+    """What the query says of itself, as JSON (`flags_of`); None if all is the default."""
     ahead: Iterator[Request] = NOTHING
     """Requests likely to be needed next; consumed only as far as they are computed early."""
     ahead_is_certain: bool = False

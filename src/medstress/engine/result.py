@@ -29,6 +29,8 @@ class TrialResult:
     """The referee's verdict: flipped if there is any success."""
     at: str | None = None
     """For trials that failed or were cut short: `baseline` or `attack`."""
+    overtime: str | None = None
+    """Why time ended it, if no answer did."""
     note: str | None = None
     """Why it failed or was cut short, or why the item is not attackable."""
     before: Prediction | None = None
@@ -136,6 +138,7 @@ class TrialResult:
         record = {
             "unit": self.unit if self.unit != WHOLE else None,
             "at": self.at,
+            "overtime": self.overtime,
             "note": self.note,
             "before": _prediction(self.before),
             "after": _prediction(self.after),

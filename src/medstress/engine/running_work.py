@@ -11,6 +11,7 @@ from medstress.core.text import edit_rows
 from medstress.engine.asking import OutOfTimeError
 from medstress.engine.ledger import Exchange
 from medstress.engine.requests import CallRound
+from medstress.engine.result import TrialResult
 from medstress.engine.work import Result, Work
 
 
@@ -61,6 +62,8 @@ class RunningWork:
                 self._flow.throw(error)
         except StopIteration as stop:
             result: Result = stop.value
+            if isinstance(result, TrialResult):
+                result.overtime = str(error)  # the search of one that flipped may have gone on
             return result
 
     def expect(self, keys: list[bytes]) -> None:
@@ -92,19 +95,18 @@ class RunningWork:
         role, purpose = call_round.role, str(call_round.purpose)
         # Requests that follow from item, template and edits are not stored.
         derived = call_round.candidate is not None and not call_round.stores_requests
-        edits = edits_as_json(call_round)
+        edits, flags = edits_as_json(call_round), call_round.flags
         for i, reply in enumerate(self.replies):
-            request = None if derived else canonical_json(call_round.requests[i].call.canonical())
+            request = None if derived else call_round.requests[i].stored
             error = reply.error if isinstance(reply, Failure) else None
             query, call = (
                 call_round.numbers[i]
                 if call_round.numbers
                 else (call_round.query, call_round.call + i)
             )
-            self.unwritten.append(
-                (self.row, seq + i, role, purpose, query, call, self.keys[i], edits, request, error)
-            )
-            edits = None  # stored with the first call only
+            place = (self.row, seq + i, role, purpose, query, call)
+            self.unwritten.append((*place, self.keys[i], edits, flags, request, error))
+            edits = flags = None  # stored with the first call only
         self._seq += len(self.keys)
 
     def take_unwritten(self) -> list[Exchange]:

@@ -81,6 +81,7 @@ class Study:
     """Starts the generator; it takes the same steps in every process."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
+    place: ClassVar[int] = 0
 
     def start(self) -> InquiryFlow:
         """See `conduct_study`."""

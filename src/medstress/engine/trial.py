@@ -21,7 +21,14 @@ from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.engine.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
+from medstress.engine.asking import (
+    Flows,
+    OutOfTimeError,
+    UnansweredError,
+    consult,
+    flags_of,
+    predict,
+)
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.result import TrialResult
@@ -56,6 +63,8 @@ class Trial:
     """None for deterministic attacks."""
     repeat: int = 0
     """Index of the repeat, if an attack runs several times per item."""
+    place: int = 0
+    """Number in the whole plan."""
     flip_check: bool = True
     """Whether a success is asked again, in a batch of its own."""
     has_deadline: ClassVar[bool] = True
@@ -290,6 +299,7 @@ def _ask(
                 Purpose.ATTACK,
                 result.n_asked,
                 sample=flows.offset(query),
+                flags=flags_of(query),
                 ahead=flows.first_requests(upcoming, left),
                 ahead_is_certain=referee.asks_all,
                 stores_requests=flows.stores_requests,

@@ -69,5 +69,9 @@ class Work(Protocol):
     def repeat(self) -> int:
         """Index of the repeat, if an attack runs several times per item."""
 
+    @property
+    def place(self) -> int:
+        """Number of a trial in the whole plan; 0 for what is asked later, which is in no shard."""
+
     def start(self) -> Generator[CallRound, tuple[Reply, ...], Result]:
         """Start it: yields rounds of calls, expects one reply per request, returns the result."""

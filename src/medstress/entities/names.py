@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
 
 import numpy as np
-from unidecode import unidecode
 
 from medstress.core.validity import VARIANT_CLASSES
 
@@ -19,23 +19,50 @@ if TYPE_CHECKING:
 SAME_WORDS, KEY_PLUS_WORDS, KEY_SUBSET, SYNONYM, DIFFERENT = range(len(VARIANT_CLASSES))
 
 _POSSESSIVE = re.compile(r"['`]s\b")
-_WORD = re.compile(r"[a-z0-9]+")
+_WORD = re.compile(r"[^\W_]+")
+_UNSEEN = re.compile("[\u0300-\u036f\u00ad\u200b-\u200f\u2060\ufeff]")
+"""Accents that follow their letter, and characters without a form."""
+_PLAIN = str.maketrans(
+    {
+        **dict(zip("øłđðıħŧ", "olddiht", strict=True)),
+        **dict(zip("αβγδεζηικλμνξοπρστυω", "abgdezeiklmnxoprstuo", strict=True)),
+        **{"æ": "ae", "œ": "oe", "þ": "th", "θ": "th", "φ": "ph", "χ": "kh", "ψ": "ps"},
+        **dict(zip("аеорсухіѕј", "aeopcyxisj", strict=True)),  # Cyrillic, but looks Latin
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+        **dict.fromkeys("‘’′", "'"),
+        **dict.fromkeys("“”", '"'),
+        "⁄": "/",
+    }
+)
+
+
+def unaccented(text: str) -> str:
+    """Return a text in lower case, with Latin letters for accented and Greek ones.
+
+    Letters of other scripts stay as they are.
+
+    >>> unaccented("Sj\u00f6gren\u2019s \u03b2\u2011cells"), unaccented("\u00bd \u2103 \u7cd6")
+    ("sjogren's b-cells", '1/2 \u00b0c \u7cd6')
+    """
+    text = text.casefold()
+    if text.isascii():
+        return text
+    apart = normalize("NFKD", text).replace(" \u0301", "'")  # an accent in place of an apostrophe
+    return _UNSEEN.sub("", apart).translate(_PLAIN).casefold()
 
 
 def normalise(text: str) -> str:
     """Return the form in which names are compared as strings.
 
-    Names are stripped, case-folded and transliterated to ASCII, and hyphens become spaces, as in
-    Xian et al. (2025). Differs from their code: transliteration comes first (it can yield capitals
-    and hyphens) and runs of white space collapse, so more names count as equal, never fewer.
+    Names are stripped, case-folded and freed of accents, and hyphens become spaces, as in Xian et
+    al. (2025). Differs from their code: hyphens are replaced last and runs of white space collapse,
+    so more names count as equal; and other scripts are not transliterated, since that would make
+    different words equal.
 
     >>> normalise(" Guillain-Barr\u00e9  Syndrome ")
     'guillain barre syndrome'
     """
-    text = text.casefold()
-    if not text.isascii():
-        text = unidecode(text).casefold()
-    return " ".join(text.replace("-", " ").split())
+    return " ".join(unaccented(text).replace("-", " ").split())
 
 
 @lru_cache(maxsize=1 << 16)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from medstress.core.errors import UsageError
+from medstress.files.bounded import check_file
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate; several rows per concept."""
@@ -60,6 +61,8 @@ def read_text(path: Path, what: str) -> str:
         UsageError: the file cannot be read as text.
     """
     try:
+        if path.exists():
+            check_file(path)
         data = path.read_bytes()
         if path.suffix.lower() == ".gz":
             with gzip.GzipFile(fileobj=BytesIO(data)) as stream:

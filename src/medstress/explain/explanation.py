@@ -56,6 +56,7 @@ class Explanation:
     purpose: ClassVar[Purpose] = Purpose.EXPLAIN
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
+    place: ClassVar[int] = 0
 
     dataset: str
     """Label of the data set."""

@@ -1,4 +1,4 @@
-"""The cache folders for converted models and vectors."""
+"""The user's folders: the cache of converted models, vectors and answers, and the state of runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,27 @@ def cache_dir(part: str) -> Path:
     """
     root = os.environ.get("MEDSTRESS_CACHE")
     if root:
-        base = Path(root)
-    else:
-        from platformdirs import user_cache_path
+        return _made(Path(root), part, is_own=False)
+    from platformdirs import user_cache_path
 
-        base = user_cache_path("medstress")
+    return _made(user_cache_path("medstress"), part, is_own=True)
+
+
+def state_dir(part: str) -> Path:
+    """Return a folder of what this user's commands keep, private to its owner; make it if needed.
+
+    The environment variable MEDSTRESS_STATE moves it.
+    """
+    from platformdirs import user_state_path
+
+    root = os.environ.get("MEDSTRESS_STATE")
+    return _made(Path(root) if root else user_state_path("medstress"), part, is_own=True)
+
+
+def _made(base: Path, part: str, *, is_own: bool) -> Path:
     folder = base / part
     for place in (base, folder):
         place.mkdir(Access.OWNER.folder, parents=True, exist_ok=True)
-        if not root and place.stat().st_mode & 0o077:
+        if is_own and place.stat().st_mode & 0o077:
             place.chmod(Access.OWNER.folder)
     return folder

@@ -1,8 +1,9 @@
 """CSV cells that no spreadsheet takes for a formula, and how to read them back.
 
-A spreadsheet evaluates a cell that begins with one of a few characters. `neutral` puts an
-apostrophe before such a text. It also does so if the text already begins with apostrophes and
-such a character, so that removing one apostrophe always restores the text.
+A spreadsheet evaluates a cell that begins with one of a few characters, and where a semicolon
+separates cells, what follows one is a cell too. `neutral` puts an apostrophe before such a text,
+and before as much of a text behind a semicolon. It also does so if apostrophes stand there already,
+so that removing one of them always restores the text.
 """
 
 from __future__ import annotations
@@ -13,26 +14,27 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
-_NEUTRAL = re.compile("'+[=+\\-@\t\r\n＝＋－＠]")
+_BEGINS = "'*[=+\\-@\t\r\n＝＋－＠]"
+_FORMULA = re.compile(f"(^|;)(?={_BEGINS})")
+_NEUTRAL = re.compile(f"(^|;)'(?={_BEGINS})")
 
 
 def neutral(value: Any) -> Any:
     """Return a value as a cell that no spreadsheet evaluates; only texts are changed.
 
-    >>> [neutral(each) for each in ("=1+1", "'=1", "aspirin", "it's", -0.5, None)]
-    ["'=1+1", "''=1", 'aspirin', "it's", -0.5, None]
+    >>> [neutral(cell) for cell in ("=1+1", "'=1", "aspirin", "it's", "a;=1", -0.5, None)]
+    ["'=1+1", "''=1", 'aspirin', "it's", "a;'=1", -0.5, None]
     """
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
 def original(cell: str) -> str:
     """Return the text that `neutral` was given.
 
-    >>> [original(each) for each in ("'=1+1", "''=1", "aspirin", "'tis")]
-    ['=1+1', "'=1", 'aspirin', "'tis"]
+    >>> [original(cell) for cell in ("'=1+1", "''=1", "aspirin", "'tis", "a;'=1")]
+    ['=1+1', "'=1", 'aspirin', "'tis", 'a;=1']
     """
-    return cell[1:] if _NEUTRAL.match(cell) else cell
+    return _NEUTRAL.sub(r"\1", cell)
 
 
 class Writer:

@@ -89,10 +89,6 @@ class Choice(Kind):
         names = (*TEXTS, *texts_of(item, OPTIONS))
         return {item.text_of(name): own_marks(item, name) or None for name in names}
 
-    def characters(self, item: Question) -> int:
-        """Passage, question and options."""
-        return len(item.passage) + len(item.question) + sum(map(len, item.options))
-
     def tasks(self, asked: VictimRequest) -> Tasks:
         """Prompts, wrapped or not."""
         default, by_dataset = prompted_tasks(asked)

@@ -152,10 +152,6 @@ class Kind(ABC):
         """Return the texts whose entities noise looks up: text -> entities, None to find."""
         return {}
 
-    @abstractmethod
-    def characters(self, item: Any) -> int:
-        """Return the length of an item's texts, for estimates of tokens."""
-
     # Data sets and victims
 
     def classes(self, items: Iterable[Any]) -> tuple[str, ...]:

@@ -56,10 +56,6 @@ class Similarity(Kind):
         """They have to be found in both texts."""
         return {item.text_a: None, item.text_b: None}
 
-    def characters(self, item: SentencePair) -> int:
-        """Both texts."""
-        return len(item.text_a) + len(item.text_b)
-
     def tasks(self, asked: VictimRequest) -> Tasks:
         """The similarity of a pair."""
         self.refuse_keys(asked, "answer_by", "shots_from", "wrap")

@@ -67,10 +67,6 @@ class Tagging(Kind):
         """The sentence itself."""
         return [(item.tokens, item.labels)]
 
-    def characters(self, item: TaggedText) -> int:
-        """Tokens, and a space after each."""
-        return sum(map(len, item.tokens)) + len(item.tokens)
-
     def classes(self, items: Iterable[TaggedText]) -> tuple[str, ...]:
         """The types of entities."""
         found = {label[2:] for item in items for label in item.labels if len(label) > 2}

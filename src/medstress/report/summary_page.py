@@ -83,9 +83,14 @@ def markdown(
     return "\n\n".join((*parts, *map(escape, more))) + "\n"
 
 
-def junit_page(run: Run) -> str:
-    """Return the criteria of a run, and what kept it from measuring, as JUnit XML."""
-    return junit(f"medstress {run.name}", decisions_of(run))
+def junit_page(run: Run, first: str | None = None) -> str:
+    """Return the criteria of a run, and what kept it from measuring, as JUnit XML.
+
+    Args:
+        run: the run.
+        first: what a reader has to know before all else.
+    """
+    return junit(f"medstress {run.name}", decisions_of(run), [first] if first else [])
 
 
 def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> str:
@@ -94,7 +99,7 @@ def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> s
     Args:
         suite: name of the suite.
         cases: the cases, in order; names should differ.
-        notes: what else a reader has to know.
+        notes: what else a reader has to know; a property, so that it comes first.
 
     >>> print(junit("gate", [Decision(name="asr", outcome="failed", sentence="it is .3")]))
     <?xml version='1.0' encoding='utf-8'?>
@@ -117,6 +122,9 @@ def junit(suite: str, cases: Sequence[Decision], notes: Sequence[str] = ()) -> s
     }
     root = ET.Element("testsuites", counts)
     inner = ET.SubElement(root, "testsuite", {**counts, "skipped": "0"})
+    if notes:
+        note = {"name": "note", "value": clean("; ".join(notes))}
+        ET.SubElement(ET.SubElement(inner, "properties"), "property", note)
     for case in cases:
         sentence = clean(case.sentence)
         element = ET.SubElement(inner, "testcase", {"name": clean(case.name), "classname": name})

@@ -1,13 +1,17 @@
-"""Check `[[require]]` and `[slices]` before anything is asked, and fix them in the manifest."""
+"""`[[require]]` and `[slices]`: checked before anything is asked, fixed by the first query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.names import attack_names
+from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
+from medstress.analyses.run import Run
+from medstress.analyses.scorings import scoring_of_class
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
@@ -15,12 +19,13 @@ from medstress.core.hashing import canonical_json, content_hash
 from medstress.experiment.file.config import RequireTable
 from medstress.experiment.file.criteria_tables import OF_CONTROLS, PLACES
 from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
-from medstress.running.baselines import describe_baseline
-from medstress.running.criterion_metrics import check_metric
-from medstress.store.run_store import RunStore
+from medstress.kinds import KINDS, Kind
+from medstress.significance.families import fixed_family
+from medstress.store.run_store import FILE
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""
@@ -172,33 +177,27 @@ def places_of(prepared: Prepared) -> Iterator[Row]:
             yield dataset.label, group.label, victim, part.label
 
 
-def fixed(store: RunStore, prepared: Prepared, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest entries of criteria and slices.
+def entries(prepared: Prepared, known: Mapping[str, Any], *, has_answers: bool) -> dict[str, Any]:
+    """Return the manifest entries of criteria, slices and the family of tests.
 
     Args:
-        store: the folder.
         prepared: the experiment, with its victims open.
         known: the folder's manifest; empty if it is new.
-
-    Raises:
-        UsageError: criteria or seeds differ from those that the folder began with, and it has
-            asked a query since.
+        has_answers: whether the folder holds answers: then the family is fixed, and slices that
+            come now are called post hoc.
     """
-    is_asked = bool(known) and store.computed_totals()[0] > 0
-    slices = describe_slices(prepared, known.get("slices"), is_asked=is_asked)
+    slices = describe_slices(prepared, known.get("slices"), is_asked=has_answers)
     criteria = _described(prepared)
-    entries: dict[str, Any] = {}
+    own = {} if has_answers else fixed_family(prepared.experiment.test)
     if slices is not None or known.get("slices"):
-        entries["slices"] = slices
+        own["slices"] = slices
     before = known.get(KEY)
-    if is_asked:
-        _check_unchanged(store, prepared, known, criteria)
     if criteria is not None:
-        n = (before or {}).get("extended", 0) + (is_asked and _adds_items(prepared, known))
+        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, known))
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
-        entries[KEY] = criteria
-    return entries
+        own[KEY] = criteria
+    return own
 
 
 def _adds_items(prepared: Prepared, known: Mapping[str, Any]) -> bool:
@@ -231,24 +230,175 @@ def _described(prepared: Prepared) -> dict[str, Any] | None:
     }
 
 
-def _check_unchanged(
-    store: RunStore,
-    prepared: Prepared,
-    known: Mapping[str, Any],
-    criteria: Mapping[str, Any] | None,
+# -- which metrics rows will have ---------------------------------------------------------------
+
+
+def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
+    """Return the metrics of an attack on items of a kind, without those of controls.
+
+    Items without right answers have successes where a change of the score is one (`max_change`);
+    a search for a success leaves no perturbed data set to score.
+    """
+    is_change = part.attack.spec().get("max_change") is not None
+    is_searched = not part.traits.is_static and (kind.is_judged or is_change)
+    scores = _scores(kind, has_copy=not is_searched)
+    if kind.is_judged:
+        return (*scores, *SHARES, *OF_SUCCESSES)
+    return (*scores, "asr") if is_change else scores
+
+
+def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
+    scoring = scoring_of_class(kind.unit_type or kind.item)
+    return () if scoring is None else scoring.columns(has_copy=has_copy)
+
+
+def check_metric(
+    metric: str, kind: Kind, parts: Sequence[AttackPart], *, has_controls: bool, name: str
 ) -> None:
-    before = known.get(KEY)
-    if (before or {}).get("hash") != (criteria or {}).get("hash"):
-        what = "has other criteria" if before else "began without criteria"
+    """Refuse a metric that a row of one of these attacks will not have.
+
+    Args:
+        metric: the metric.
+        kind: the kind of all items.
+        parts: the attacks whose rows a criterion judges.
+        has_controls: whether the run has control arms.
+        name: the criterion, for the message.
+
+    Raises:
+        UsageError: a row lacks it; the message lists what the rows have.
+    """
+    if metric in OF_CONTROLS:
+        return
+    for part in parts:
+        known = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
+        if metric in known:
+            continue
+        owners = [other.name for other in KINDS if metric in _scores(other, has_copy=True)]
+        why = did_you_mean(metric, known)
+        if owners:
+            is_here = owners == [kind.name]
+            needs = "a perturbed data set, which a search does not leave" if is_here else None
+            why = f"; it needs {needs or ' or '.join(owners)}"
         raise UsageError(
-            f"[[require]]: {store.folder} {what}, and criteria are pre-specified: they cannot be "
-            "added, changed or removed after the first query. Choose another folder with --out, or "
-            "throw the old run away with --fresh"
+            f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
+            f"(there are: {', '.join(known)})"
         )
-    seeds = list(prepared.experiment.experiment.seeds)
-    if before and sorted(known["seeds"]) != sorted(seeds):
+
+
+# -- the baseline runs that criteria compare with ------------------------------------------------
+
+
+def baseline_folder(base: Path, run: str) -> Path:
+    """Return the folder of a baseline run, which is relative to the experiment file."""
+    return base / Path(run).expanduser()
+
+
+def baseline_of(base: Path, run: str) -> Run:
+    """Read a baseline run.
+
+    Raises:
+        UsageError: there is no run in the folder, or it is not complete.
+    """
+    folder = baseline_folder(base, run)
+    if not (folder / FILE).is_file():
+        raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
+    baseline = Run.open(folder)
+    if not baseline.is_complete:
         raise UsageError(
-            f"[[require]]: {store.folder} has seeds {known['seeds']}, and more seeds would change "
-            "items that were already looked at; extend it by items, or choose another folder with "
-            "--out"
+            f"[[require]] against: the run in {folder} is not complete; finish it first"
+        )
+    return baseline
+
+
+def describe_baseline(base: Path, run: str) -> dict[str, str]:
+    """Return what identifies a baseline run and its outcomes, for the manifest."""
+    baseline = baseline_of(base, run)
+    return {
+        "fingerprint": baseline.manifest["fingerprint"],
+        "outcomes": outcomes(baseline.trials),
+    }
+
+
+def victim_there(label: str, known: Iterable[str]) -> str | None:
+    """Return the victim of a baseline that one is compared with: its namesake, else the only one.
+
+    >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
+    ('old', 'b', None)
+    """
+    labels = list(known)
+    if label in labels:
+        return label
+    return labels[0] if len(labels) == 1 else None
+
+
+def check_baselines(prepared: Prepared) -> None:
+    """Check that every criterion against a baseline has something to compare, one thing changed.
+
+    Raises:
+        UsageError: a baseline is missing, lacks a victim, attack or item, or differs in more than
+            one of victim, attack and entity group.
+    """
+    if not prepared.portion.is_judged:
+        return
+    for criterion in prepared.experiment.require:
+        if criterion.against is None:
+            continue
+        baseline = baseline_of(prepared.base, criterion.against.run)
+        parts = baseline.manifest["parts"]
+        ours = manifests.fingerprint_parts(prepared)
+        where = f"[[require]] against {criterion.against.run!r}"
+        for victim in prepared.victims:
+            if criterion.where.get("victim", victim.label) == victim.label:
+                _check_factors(where, victim.label, ours, parts, criterion.where)
+        here = {
+            (part.label, item.id, item.hash)
+            for part in prepared.datasets
+            for item in part.questions
+        }
+        there = {(t.arm.place.dataset, t.item.id, t.item.hash) for t in baseline.trials}
+        if not here & there:
+            raise UsageError(
+                f"{where}: the two runs have no item in common; a data set needs the same label, "
+                "ids and texts in both"
+            )
+
+
+def _check_factors(
+    where: str,
+    victim: str,
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    asked: Mapping[str, str],
+) -> None:
+    other = victim_there(victim, theirs["victims"])
+    if other is None:
+        raise UsageError(
+            f"{where}: it has no victim {victim!r}, and several others "
+            f"({', '.join(theirs['victims'])}); label the one to compare alike"
+        )
+    changed: dict[str, str] = {}
+    if ours["victims"][victim] != theirs["victims"][other]:
+        changed["victim"] = victim
+    for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
+        for label, value in ours[kind].items():
+            wanted = asked.get(kind[:-1])
+            if label != (wanted or label):
+                continue
+            # Criteria judge control arms only where `where` names them.
+            is_control = label.rpartition(BETWEEN)[0] in ours[kind]
+            if wanted is None and kind == "attacks" and is_control:
+                continue
+            if label not in theirs[kind]:
+                raise UsageError(
+                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(theirs[kind])}); "
+                    "leave it out by `where`, or label both alike"
+                )
+            if theirs[kind][label] != value:
+                changed.setdefault(noun, label)
+    if len(changed) > 1:
+        named = " and ".join(f"the {noun} {label!r}" for noun, label in changed.items())
+        both = "both" if len(changed) == 2 else "all"
+        raise UsageError(
+            f"{where}: {named} {both} differ from the baseline's, so a difference could not be "
+            "attributed; change only one"
         )

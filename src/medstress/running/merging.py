@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from medstress.core.errors import StoreError, UsageError, reason
+from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
-from medstress.running.one_plan import check_one_plan, joined
-from medstress.running.renewing import is_kept, make_way
-from medstress.running.shard_limits import room_for
+from medstress.running.opening import Fingerprint, differences
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
 from medstress.store.missing import no_run
+from medstress.store.opening import interpreting
+from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
-from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, opened_shard
+from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, read_shard
+
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +41,20 @@ class Merged:
     """Trials of the whole plan."""
     counts: Counts
     """What the merged run holds."""
-    left: tuple[str, ...]
-    """Shards that are missing or unfinished, in words; empty unless that was allowed, or a limit of
-    the experiment ended them."""
     notes: tuple[str, ...]
-    """What else the user should know."""
+    """What the user should know: shards that a limit ended, versions that differ."""
     n_ended: int
     """Trials that ended."""
     n_failed: int
     """Of these, trials that failed."""
     command: str
     """That ran the first shard."""
-    is_kept: bool = False
-    """Whether the folder was there, and its shards hold nothing more."""
 
 
 def merge_shards(
     folders: Sequence[str | Path],
     out: str | Path,
     *,
-    partial: bool = False,
-    renew: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Merged:
     """Join the shards of one plan to a new run folder; no model is asked.
@@ -65,68 +62,46 @@ def merge_shards(
     Args:
         folders: of the shards, in any order.
         out: the new folder.
-        partial: whether shards may be missing or unfinished; `run` on the merged folder then asks
-            what they lack.
-        renew: whether `out` may hold what was merged from these shards before: it stays if they
-            hold nothing more, else it is replaced.
         note: receives what is being done.
 
     Raises:
         UsageError, StoreError: a folder is no shard, was changed, is given twice, is of another
-            plan or still runs; a shard is missing or unfinished; `out` holds something, or with
-            `renew` something that the shards lack. Nothing is written.
+            plan or still runs; a shard is missing, or was ended neither by its last trial nor by a
+            limit; `out` holds something. Nothing is written.
     """
     if not folders:
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
-    is_there = renew and (to / FILE).is_file()
-    if not is_there:
-        _check_free(out, to, renew=renew)
+    _check_free(out, to)
     _check_apart(folders, to)
-    room_for(len(folders), "merge")
-    with ExitStack() as stack:
-        note(f"reading {len(folders)} shards")
-        for folder in dict.fromkeys(map(Path, folders)):
-            stack.enter_context(_at_rest(folder))
-        found: list[StoredShard] = []
-        for given in folders:
-            shard = stack.enter_context(opened_shard(Path(given), whole=True))
-            found.append(_sharing(shard, found[0]) if found else shard)
-        shards = sorted(found, key=lambda each: each.shard)
-        check_one_plan(shards)
-        open_, limited = _left(shards)
-        left = (*open_, *limited)
-        if open_ and not partial:
-            raise UsageError(
-                f"merge: {'; '.join(open_)}; run what is left to the end, or merge what there is "
-                "with --partial, and `medstress run` on the merged folder asks the rest"
-            )
-        access = access_of(shards[0].folder / FILE)
-        kept = is_kept(to, shards) if is_there else None
-        if kept is None:
-            note(f"writing {to}")
-            counts = _write(to, shards, access, renew=renew)
-        return Merged(
-            folder=to,
-            n_shards=len(shards),
-            n_planned=int(shards[0].manifest[KEY]["n_trials"]),
-            counts=kept or counts,
-            left=left,
-            notes=tuple(_notes(shards)),
-            n_ended=sum(each.n_ended for each in shards),
-            n_failed=sum(each.n_failed for each in shards),
-            command=str(shards[0].manifest["command"]),
-            is_kept=kept is not None,
-        )
+    shards: list[StoredShard] = []
+    for number, folder in enumerate(map(Path, folders), 1):
+        note(f"reading shard {number} of {len(folders)}")
+        with _at_rest(folder):
+            shard = read_shard(folder, whole=True)
+        with interpreting(folder / FILE):
+            shards.append(_of_plan(shard, shards[0] if shards else shard))
+    shards.sort(key=lambda shard: shard.shard)
+    _check_set(shards)
+    note(f"writing {to}")
+    counts = _write(to, shards, access_of(shards[0].folder / FILE))
+    return Merged(
+        folder=to,
+        n_shards=len(shards),
+        n_planned=sum(shard.n_planned for shard in shards),
+        counts=counts,
+        notes=tuple(_notes(shards)),
+        n_ended=sum(shard.n_ended for shard in shards),
+        n_failed=sum(shard.n_failed for shard in shards),
+        command=str(shards[0].manifest["command"]),
+    )
 
 
-def _check_free(given: str | Path, to: Path, *, renew: bool = False) -> None:
+def _check_free(given: str | Path, to: Path) -> None:
     if not str(given).strip():
         raise UsageError("merge --out: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
-    if renew and to.is_dir() and not (to / FILE).exists():
-        return  # a merge that took the place of another was killed
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
@@ -161,17 +136,6 @@ def _no_shard(folder: Path, to: Path) -> UsageError | StoreError:
     return error
 
 
-def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
-    """Return a shard that holds what its plan has in common with another's once, in memory: a
-    thousand shards each have the hashes of all items."""
-    known = first.manifest
-    kept = {
-        key: known[key] if known.get(key) == value else value
-        for key, value in shard.manifest.items()
-    }
-    return replace(shard, manifest=kept)
-
-
 @contextmanager
 def _at_rest(folder: Path) -> Iterator[None]:
     """Keep a shard from being run while it is read.
@@ -198,27 +162,96 @@ def _at_rest(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _left(shards: Sequence[StoredShard]) -> tuple[list[str], list[str]]:
-    """Return which shards are missing or not finished, and which a limit of the experiment ended,
-    as it would have ended the run at once."""
-    known = {each.shard.number for each in shards}
-    of = shards[0].shard.of
-    missing = [number for number in range(1, of + 1) if number not in known]
-    open_, limited = list[str](), list[str]()
-    if missing:
-        noun = "shard" if len(missing) == 1 else "shards"
-        verb = "is" if len(missing) == 1 else "are"
-        open_.append(f"{noun} {_numbers(missing)} of {of} {verb} missing")
-    for each in shards:
-        if each.is_finished:
-            continue
-        told = f"shard {each.shard} in {each.folder} is not finished ({each.n_ended} of "
-        told += f"{each.n_planned} trials)"
-        if each.stopped_by:
-            limited.append(f"{told}: stopped by {', '.join(each.stopped_by)}")
-        else:
-            open_.append(told)
-    return open_, limited
+def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
+    """Check that two shards are parts of one plan.
+
+    Returns:
+        The shard, which holds what its plan has in common with the first in memory once: a thousand
+        shards each have the hashes of all items.
+
+    Raises:
+        StoreError: they are not.
+        ValueError, LookupError, TypeError, AttributeError: medstress did not write its values.
+    """
+    _check_values(shard)
+    if shard.shard.of != first.shard.of:
+        raise StoreError(
+            f"{shard.folder} is shard {shard.shard}, but {first.folder} is shard {first.shard}: "
+            "they are cut into different numbers of shards; give the shards of one cut"
+        )
+    if different := _differing(first.manifest, shard.manifest):
+        raise StoreError(
+            f"{shard.folder} and {first.folder} are shards of different experiments: "
+            f"{'; '.join(different[:_MOST_NAMED])}; run all shards with one file and the same "
+            "--set and --limit"
+        )
+    before = first.manifest
+    manifest = {
+        key: before[key] if before.get(key) == value else value
+        for key, value in shard.manifest.items()
+    }
+    return replace(shard, manifest=manifest)
+
+
+def _check_values(shard: StoredShard) -> None:
+    """Compute with the values of a shard that others are compared with and added to."""
+    manifest = shard.manifest
+    own = Fingerprint.read(manifest)
+    list(differences(own, own))
+    canonical_bytes(plan_of(manifest))
+    _joined([manifest])
+    n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
+    if not 0 <= n_planned <= n_trials or not 1 <= shard.shard.number <= shard.shard.of:
+        raise ValueError(f"shard {shard.shard} with {n_planned} of {n_trials} trials")
+    list(manifest["versions"].items())
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """List in what the plans of two shards differ, in words."""
+    first, second = Fingerprint.read(one), Fingerprint.read(other)
+    # Either may have more than the other.
+    different = list(differences(first, second)) or list(differences(second, first))
+    if different:
+        return different
+    here, there = plan_of(one), plan_of(other)
+    names = [
+        name
+        for name in {**here, **there}
+        if canonical_bytes(here.get(name)) != canonical_bytes(there.get(name))
+    ]
+    if one[KEY]["n_trials"] != other[KEY]["n_trials"]:
+        names.append("the number of trials")
+    return [f"{name} differs" for name in names]
+
+
+def _check_set(shards: Sequence[StoredShard]) -> None:
+    """Check that every shard is there once, and was ended by its last trial or a limit."""
+    for one, other in pairwise(shards):
+        if one.shard == other.shard:
+            if one.folder.resolve() == other.folder.resolve():
+                raise StoreError(f"{one.folder} is given twice; give each shard once")
+            raise StoreError(
+                f"{one.folder} and {other.folder} are both shard {one.shard}; give each shard once"
+            )
+    here, of = {shard.shard.number for shard in shards}, shards[0].shard.of
+    left = [
+        f"shard {shard.shard} in {shard.folder} is not finished ({shard.n_ended} of "
+        f"{shard.n_planned} trials)"
+        for shard in shards
+        if not shard.is_finished and not shard.stopped_by
+    ]
+    if missing := [number for number in range(1, of + 1) if number not in here]:
+        are = "shard {} of {} is missing" if len(missing) == 1 else "shards {} of {} are missing"
+        left.insert(0, are.format(_numbers(missing), of))
+    if left:
+        raise UsageError(f"merge: {'; '.join(left)}; run what is left to its end, then merge")
+    n_trials = int(shards[0].manifest[KEY]["n_trials"])
+    n_planned = sum(shard.n_planned for shard in shards)
+    if n_planned != n_trials:
+        raise StoreError(
+            f"merge: the shards hold {n_planned} trials and their plan {n_trials}: the data came "
+            "in another order when one of them began; run all anew from the same files"
+        )
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -237,26 +270,28 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
-    """Yield which versions differ between shards."""
-    versions = [each.manifest["versions"] for each in shards]
-    for name in dict.fromkeys(name for each in versions for name in each):
-        found = dict[str, Shard]()
-        for each, shard in zip(versions, shards, strict=True):
-            found.setdefault(str(each.get(name, "none")), shard.shard)
-        if len(found) > 1:
-            told = ", ".join(f"{version} in shard {shard}" for version, shard in found.items())
-            yield f"the shards ran with different versions of {name}: {told}"
+    """Yield which shards a limit ended, and which versions differ between shards."""
+    versions: dict[str, dict[str, Shard]] = {}
+    for shard in shards:
+        for name, version in shard.manifest["versions"].items():
+            versions.setdefault(name, {}).setdefault(str(version), shard.shard)
+    for name, of in versions.items():
+        if len(of) > 1:
+            where = ", ".join(f"{version} in shard {shard}" for version, shard in of.items())
+            yield f"the shards ran with different versions of {name}: {where}"
+    for shard in shards:
+        if not shard.is_finished:
+            yield (
+                f"shard {shard.shard} in {shard.folder} has {shard.n_ended} of {shard.n_planned} "
+                f"trials: stopped by {', '.join(shard.stopped_by)}"
+            )
 
 
-def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, renew: bool) -> Counts:
+def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
     is_new = not to.exists()
     lock = _locked(to, access)
     try:
-        if renew and (to / FILE).is_file():
-            if (kept := is_kept(to, shards)) is not None:  # another merge came first
-                return kept
-            make_way(to)
-        _check_free(to, to, renew=renew)  # another merge may have come first
+        _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
         with translated(to), atomic_path(to / FILE, access) as part:
@@ -289,10 +324,26 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     kept = {key: value for key, value in first.items() if key not in (KEY, STOPPED_BY)}
     return {
         **kept,
-        **joined([each.manifest for each in shards]),
+        **_joined([shard.manifest for shard in shards]),
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
         "command": manifests.command_line(),
         SHARDS: {"of": shards[0].shard.of},
+    }
+
+
+def _joined(manifests_of_shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries in which the work of several processes comes together."""
+    performance: dict[str, float] = {}
+    endpoints: dict[str, Any] = {}
+    for manifest in manifests_of_shards:
+        for name, value in manifest["performance"].items():
+            performance[name] = performance.get(name, 0) + value
+        for endpoint in manifest["endpoints"]:
+            endpoints.setdefault(endpoint["victim"], endpoint)
+    return {
+        "started": min(str(manifest["started"]) for manifest in manifests_of_shards),
+        "endpoints": list(endpoints.values()),
+        "performance": performance,
     }

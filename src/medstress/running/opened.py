@@ -13,7 +13,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.probe_checks import check_probes
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
-from medstress.running.baselines import check_baselines
+from medstress.running.criteria import check_baselines
 from medstress.running.unseen_controls import drop_unseen_controls
 
 

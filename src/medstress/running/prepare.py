@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from medstress.attacks.noise.attack import SentenceAttack
 from medstress.core.errors import UsageError
 from medstress.engine.progress import DRAIN_SECONDS, Progress
-from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.config import AttackTable, Experiment
 from medstress.experiment.file.reading import (
     NEEDS,
     apply_overrides,
@@ -42,7 +44,7 @@ from medstress.experiment.plan.sentence_groups import (
 )
 from medstress.experiment.plan.spending import check_prices
 from medstress.running import criteria
-from medstress.running.prompt_similarity import prompt_encoder
+from medstress.running.follow_ups import prompt_encoder
 from medstress.significance.checks import check_items, check_tests
 
 
@@ -176,13 +178,13 @@ def resolve(
         return checked, source.text, source.base
     base = Path.cwd()
     if isinstance(experiment, Experiment):
-        given = used_tables(experiment)
-        tables = copy.deepcopy(given)
+        given, whole = _given_keys(experiment), used_tables(experiment)
+        tables = copy.deepcopy(whole)
         apply_overrides(tables, overrides)
         complete(tables)
-        if tables != given:
+        if tables != whole:
             return check_experiment(tables, needs=needs), given, base
-        require_tables(given, needs)
+        require_tables(whole, needs)
         return experiment, given, base
     if not isinstance(experiment, Mapping):
         raise UsageError(
@@ -192,3 +194,14 @@ def resolve(
     apply_overrides(raw, overrides)
     complete(raw)
     return check_experiment(raw, needs=needs), experiment, base
+
+
+def _given_keys(value: Any) -> Any:
+    """Return a checked table with the keys that were given; defaults do not all go together."""
+    if isinstance(value, BaseModel):
+        keys = {name: getattr(value, name) for name in value.model_fields_set}
+        keys |= value.parameters if isinstance(value, AttackTable) else {}
+        return {name: _given_keys(each) for name, each in keys.items() if each is not None}
+    if isinstance(value, Mapping):
+        return {str(name): _given_keys(each) for name, each in value.items()}
+    return [_given_keys(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,40 +1,119 @@
-"""Run, resume and extend an experiment."""
+"""The one path: run, resume, extend, retry, run a shard, and ask more of what a folder holds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.shards import Shard
+from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
-from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.parts import used_tables
-from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.experiment.plan.sharding import check_shard, take_shard
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.sharding import go_on, take_shard
 from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
-from medstress.experiment.plan.targets import (
-    check_same_targets,
-    claim_answers,
-)
+from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running import criteria
-from medstress.running.analyses import finish
+from medstress.running.follow_ups import (
+    Stage,
+    computes_more,
+    distances,
+    follow_up_hashes,
+    keep_similarities,
+    stages_of,
+)
 from medstress.running.opened import opened_victims
-from medstress.running.prepare import Watcher, prepare
-from medstress.running.prompt_similarity import prompt_encoder
+from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
+from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
+from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.shared_cache import share_again
-from medstress.significance.families import fixed_family
+from medstress.store.reader import read
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
-from medstress.store.shards import STOPPED_BY
+from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+_MEASURED = ("versions", "git_commit", "endpoints")
+"""Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a limit ended a command: so many of a stage's works had ended."""
+
+    stage: str
+    n_ended: int
+    n_planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a folder."""
+
+    folder: Path
+    opening: Opening
+    is_complete: bool
+    usage: Usage
+    """Of all processes of the folder's run."""
+    stop: Stop | None = None
+    """None if everything was asked."""
+    measured: tuple[str, str] = ("", "")
+    """When the run began and when it was complete."""
+
+    @property
+    def nothing_asked(self) -> str | None:
+        """The sentence that comes first where nothing was left to ask; None otherwise."""
+        if self.opening.verb is not Verb.NOTHING:
+            return None
+        begun, ended = self.measured
+        return f"Nothing was asked: this run was measured from {begun} to {ended}."
+
+
+def perform(
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
+    out: str | Path | None = None,
+    wish: Wish = RUN,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run, resume or extend an experiment or a shard of it.
+
+    Args:
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`.
+        out: the run folder; default ``runs/<name>``, of a shard ``runs/<name>-shards/<number>``.
+        wish: to begin again, to retry, or which part of the plan to run.
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    bench = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    if wish.shard is not None:
+        check_can_be_cut(bench)
+    folder = run_folder(bench, out, wish.shard)
+    if wish.fresh:
+        check_may_be_deleted(folder)
+    with locked(folder, bench) as lock, opened_victims(bench, watcher.note):
+        # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
+        if wish.shard is not None:
+            take_shard(bench, wish.shard)
+        return execute(bench, folder, wish, lock=lock, watcher=watcher)
 
 
 def run_experiment(
@@ -47,77 +126,25 @@ def run_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     shard: Shard | None = None,
-    caps: Caps | None = None,
 ) -> Path:
-    """Run, resume or extend an experiment or a shard of it, and return the folder of the run.
-
-    Args:
-        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
-            the same shape, or a checked `Experiment`.
-        out: the run folder; default ``runs/<name>``.
-        fresh: throw away what the folder holds.
-        retry_failed: run failed trials again.
-        limit: most items of each data set.
-        overrides: as the command line's --set.
-        watcher: callbacks for progress.
-        shard: the part of the plan to run, trials only; the default folder is then
-            ``runs/<name>-shards/<number>``.
-        caps: what this shard may use up; default: its part of the experiment's limits.
-
-    Raises:
-        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
-    """
-    watcher = watcher or Watcher()
-    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    if shard is not None:
-        check_can_be_cut(prepared)
-    folder = run_folder(prepared, out, shard)
-    is_new = not folder.exists()
-    if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
-        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
-    lock = lock_folder(folder, prepared.experiment.experiment.access)
-    try:
-        # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
-        with opened_victims(prepared, watcher.note):
-            if shard is not None:
-                take_shard(prepared, shard, caps)
-            run_prepared(
-                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
-            )
-    finally:
-        # Refused before its first trial: the lock alone is left.
-        is_refused = not (folder / FILE).exists()
-        if is_refused:
-            with suppress(PermissionError):  # Windows keeps an open file, and removes it afterwards
-                (folder / LOCK).unlink(missing_ok=True)
-        lock.release()
-        if is_refused and is_new:
-            with suppress(OSError):  # somebody has put a file there
-                folder.rmdir()
-    return folder
+    """Run, resume or extend an experiment, and return the folder of the run; see `perform`."""
+    wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=shard)
+    given: dict[str, Any] = {"limit": limit, "overrides": overrides}
+    return perform(experiment, out, wish, watcher=watcher, **given).folder
 
 
-def check_can_be_cut(prepared: Prepared, flag: str = "--shard") -> None:
+def check_can_be_cut(prepared: Prepared) -> None:
     """Refuse shards of an experiment that is tuned.
-
-    Args:
-        prepared: the whole plan.
-        flag: what asks for shards.
 
     Raises:
         UsageError: it is tuned.
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
-            "shards: run `medstress tune` (--ray shares out its trials as well), or write the "
-            "chosen n (tune.json) into [[attack]], and leave [tune] out"
-        ).with_flag(flag, None)
-
-
-def _holds_anything(folder: Path) -> bool:
-    """Return whether a folder holds more than the lock of a run that was killed early."""
-    return any(path.name != LOCK for path in folder.iterdir())
+            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
+            "leave [tune] out"
+        ).with_flag("--shard", None)
 
 
 def run_folder(
@@ -138,138 +165,337 @@ def run_folder(
     return Path(out)
 
 
-def run_prepared(
-    prepared: Prepared,
-    folder: Path,
-    *,
-    lock: FileLock | None = None,
-    fresh: bool = False,
-    retry_failed: bool = False,
-    watcher: Watcher,
-) -> Usage:
-    """Run, resume or extend a prepared experiment with open victims in a folder.
+def check_may_be_deleted(folder: Path, *inner: str) -> None:
+    """Refuse to throw away a folder that holds files but no run.
 
     Args:
-        prepared: the experiment.
         folder: of the run.
-        lock: of the folder, if the caller holds it.
-        fresh: throw away what the folder holds.
-        retry_failed: run failed trials again.
+        inner: folders in it that may hold runs as well.
+
+    Raises:
+        StoreError: it does.
+    """
+    if any((place / FILE).is_file() for place in (folder, *(folder / name for name in inner))):
+        return
+    # The lock of a run that was killed early may be there.
+    if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+
+
+def ask(
+    folder: Path,
+    stages: Sequence[Stage],
+    experiment: str | Path | Mapping[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+    confirm: Callable[[Sequence[str]], None] = lambda _: None,
+    dry_run: bool = False,
+    watcher: Watcher | None = None,
+) -> str | None:
+    """Ask more of the trials of a run; what was asked before is not asked again.
+
+    Models, servers and keys come from the experiment, never from the folder. The folder must be a
+    run of this experiment: its items, victims, roles and attacks are compared by content first.
+
+    Args:
+        folder: the run.
+        stages: what is asked.
+        experiment: the file, recipe or dict that the folder is a run of; default: what this user
+            ran in this folder on this machine.
+        overrides: as the command line's --set.
+        complete: fills in what the command decides, before the tables are checked.
+        confirm: is shown who is asked, where the experiment is not given; raises to refuse.
+        dry_run: say what would be asked, and ask nothing.
         watcher: callbacks for progress.
 
     Returns:
-        What the folder's run has used up.
+        A sentence on the limit that ended it; None if everything was asked.
+
+    Raises:
+        UsageError: the experiment cannot be used, or is not known.
+        StoreError: the folder is a run of another experiment.
     """
-    settings = prepared.experiment.experiment
-    with (
-        open_shared(settings.cache, prepared.base) as shared,
-        RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
-    ):
-        prepared.shared = shared
-        claim_answers(prepared)
-        _start(store, prepared)
-        share_again(store, prepared)
-        for line in (line for part in prepared.datasets for line in part.understood):
-            watcher.announce(line)  # rows that are misread are paid for as well
-        if retry_failed:
-            store.forget_failed()
-        _drive(store, prepared, watcher)
-        return usage_of(store, prepared)
-
-
-def _start(store: RunStore, prepared: Prepared) -> None:
-    """Write the manifest before the first call; refuse a folder with another experiment."""
-    known = store.manifest()
-    check_shard(store.folder, known, prepared, store.item_hashes)
-    if known and store.is_unanswered():
-        known = _begun_again(store, prepared, known)
-    if known:
-        prepared.keep_labels(known["parts"]["attacks"])
-        check_same_targets(prepared, known, store.folder)
-    parts = manifests.fingerprint_parts(prepared)
-    former = manifests.former_victims(known, parts, prepared.portion.may_lack)
-    if known:
-        parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
-        manifests.check_same_run(store, known, parts, prepared)
-        if not prepared.kind.keeps_metadata:
-            for part in prepared.datasets:
-                # Documents may be named later; they do not change a sentence's identity.
-                store.renew_items(part.label, part.questions)
-    manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
-    described = manifests.describe(prepared, parts)
-    # The trials of former victims stay readable.
-    described["victims"] |= {label: known["victims"][label] for label in former}
-    store.write_manifest(
-        {
-            **described,
-            **({} if known else fixed_family(prepared.experiment.test)),
-            **criteria.fixed(store, prepared, known),
-            "started": known.get("started") or manifests.now(),
-            "finished": None,
-            "complete": False,
-            "n_planned": prepared.n_trials(),
-            "command": manifests.command_line(),
-            "performance": known.get("performance") or {"wall_seconds": 0.0},
-        }
+    watcher = watcher or Watcher()
+    manifest = read(folder, lambda reader: reader.manifest)
+    given: str | Path | Mapping[str, Any] | Source
+    if experiment is None:
+        mine = own_run(folder, manifest)
+        given, overrides = mine.experiment, (*mine.overrides, *overrides)
+        if not dry_run:
+            checked, _, _ = resolve(given, overrides, complete=complete)
+            confirm(list(who_is_asked(checked)))
+    else:
+        given = experiment
+    bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
+    wish = Wish(asks_again=True, dry_run=dry_run)
+    lock = lock_folder(folder)
+    try:
+        with opened_victims(bench, watcher.note):
+            stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
+    finally:
+        lock.release()
+    if stop is None:
+        return None
+    own = bench.experiment.experiment
+    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
+    which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
+    return (
+        f"stopped at {which}: {stop.stage} is done for {stop.n_ended} of {stop.n_planned}; raise "
+        f"the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the "
+        "command to continue"
     )
-    store.commit()
 
 
-def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> dict[str, Any]:
-    """Let a folder that no model has answered be used by a mended experiment.
+@contextmanager
+def locked(folder: Path, bench: Prepared, others: Sequence[str] = ()) -> Iterator[FileLock]:
+    """Hold a folder's lock; a folder in which no run was begun is left as it was.
 
-    Returns:
-        The folder's manifest; empty if the experiment is another, which begins the folder anew.
+    Args:
+        folder: of the run.
+        bench: its experiment.
+        others: names of further files that will be written in it.
     """
-    if known["config"] != used_tables(prepared.experiment) or manifests.differences(
-        known["parts"], manifests.fingerprint_parts(prepared)
+    is_new = not folder.exists()
+    lock = lock_folder(folder, bench.experiment.experiment.access, others=others)
+    try:
+        yield lock
+    finally:
+        is_refused = not (folder / FILE).exists()
+        if is_refused:
+            with suppress(PermissionError):  # Windows keeps an open file, and removes it afterwards
+                (folder / LOCK).unlink(missing_ok=True)
+        lock.release()
+        if is_refused and is_new:
+            with suppress(OSError):  # somebody has put a file there
+                folder.rmdir()
+
+
+def execute(
+    bench: Prepared,
+    folder: Path,
+    wish: Wish = RUN,
+    stages: Sequence[Stage] | None = None,
+    *,
+    lock: FileLock | None = None,
+    watcher: Watcher,
+) -> Outcome:
+    """Bring a folder to where an experiment wants it.
+
+    Args:
+        bench: the experiment with its models open.
+        folder: of the run.
+        wish: what the command asks for.
+        stages: what is asked after the trials, or of them as they are; default: what the
+            experiment asks.
+        lock: of the folder, if the caller holds it.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    settings = bench.experiment.experiment
+    if lock is not None:
+        lock.acquire(timeout=0)  # the store releases one hold when it closes
+    with (
+        open_shared(settings.cache, bench.base) as shared,
+        RunStore(
+            folder,
+            lock=lock,
+            fresh=wish.fresh,
+            access=None if wish.asks_again else settings.access,
+        ) as store,
     ):
+        bench.shared = shared
+        claim_answers(bench)
+        opening = _open(store, bench, wish)
+        if not wish.asks_again:
+            share_again(store, bench)
+            for line in (line for part in bench.datasets for line in part.understood):
+                watcher.announce(line)  # rows that are misread are paid for as well
+        stop = None
+        if opening.verb is not Verb.NOTHING:
+            own = stages_of(bench) if stages is None else stages
+            stop = _drive(store, bench, wish, own, watcher)
+        manifest = store.manifest()
+        is_complete = bool(manifest.get("complete"))
+        if is_complete and not wish.dry_run:
+            store.keep_root()
+        return Outcome(
+            folder=folder,
+            opening=opening,
+            is_complete=is_complete,
+            usage=usage_of(store, bench),
+            stop=stop,
+            measured=(str(manifest.get("started")), str(manifest.get("finished"))),
+        )
+
+
+def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
+    """Decide what happens to the folder, and write its manifest before the first call."""
+    known, has_answers = store.manifest(), not store.is_unanswered()
+    if known and (has_answers or wish.asks_again):
+        bench.keep_labels(known["parts"]["attacks"])
+        check_same_targets(bench, known, store.folder)
+    if known and shard_of(known) == bench.portion.shard is not None:
+        go_on(bench, known)
+    described = _described(bench, known, store.folder, has_answers=has_answers)
+    held = None
+    if known:
+        held = Held(
+            folder=store.folder,
+            fingerprint=Fingerprint.read(known),
+            shard=shard_of(known),
+            has_answers=has_answers,
+            n_lost=store.n_lost() if wish.retry_failed else 0,
+            is_complete=bool(known.get("complete")),
+            items=store.item_hashes(),
+        )
+    victims = [victim.label for victim in bench.victims]
+    items = {
+        part.label: [
+            item.id
+            for item in part.questions
+            if bench.portion.owns(item)
+            and any(bench.portion.asks(label, item) for label in victims)
+        ]
+        for part in bench.datasets
+    }
+    opening = decide(Fingerprint.read(described), held, wish, items)
+    if opening.deletes:
         store.begin_anew()
-        return {}
-    # What failed before the first answer may be mended since: a key, a server.
-    store.forget_failed()
-    return known
+        known, described = {}, _described(bench, {}, store.folder, has_answers=False)
+    manifests.go_on(store, [*bench.victims, *bench.roles], known)
+    if wish.asks_again:
+        return opening
+    if known and not bench.kind.keeps_metadata:
+        for part in bench.datasets:
+            # Documents may be named later; they do not change a sentence's identity.
+            store.renew_items(part.label, part.questions)
+    if opening.verb is Verb.NOTHING:
+        store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
+    else:
+        run_id = known.get("id") or new_id()
+        store.write_manifest(
+            {
+                **described,
+                "id": run_id,
+                "started": known.get("started") or manifests.now(),
+                "finished": None,
+                "complete": False,
+                "command": manifests.command_line(),
+                "performance": known.get("performance") or {"wall_seconds": 0.0},
+            }
+        )
+        remember(run_id, store.folder, bench)
+    store.commit()
+    if opening.verb is Verb.RETRY:
+        store.forget_failed()
+    return opening
 
 
-def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
-    is_shard = prepared.portion.shard is not None
-    encoder = None if is_shard else prompt_encoder(prepared.experiment.analysis, prepared.base)
-    roles = {part.name: part.backend for part in prepared.roles}
-    scheduler = Scheduler(
+def _described(
+    bench: Prepared, known: Mapping[str, Any], folder: Path, *, has_answers: bool
+) -> dict[str, Any]:
+    """Return the entries of the manifest that say what the experiment is."""
+    parts = manifests.fingerprint_parts(bench)
+    # Victims that the experiment may drop: their trials stay readable.
+    former = [
+        label
+        for label in known.get("victims", ())
+        if label in bench.portion.may_lack and label not in parts["victims"]
+    ]
+    parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
+    described = manifests.describe(bench, parts)
+    described["victims"] |= {label: known["victims"][label] for label in former}
+    return {
+        **described,
+        **criteria.entries(bench, known, has_answers=has_answers),
+        "follow_ups": follow_up_hashes(bench, folder),
+        "n_planned": bench.n_trials(),
+    }
+
+
+def _drive(
+    store: RunStore, bench: Prepared, wish: Wish, stages: Sequence[Stage], watcher: Watcher
+) -> Stop | None:
+    """Ask the trials, then stage after stage; return where a limit ended it."""
+    bench.started, bench.drain_seconds = time.monotonic(), watcher.drain_seconds
+    is_shard = bench.portion.shard is not None
+    before = [dict(backend.counters) for backend in bench.backends]
+    stop = None
+    try:
+        if not wish.asks_again:
+            if is_shard:
+                store.write_manifest({STOPPED_BY: []})
+            n = bench.n_trials()
+            progress = _scheduler(store, bench, watcher).run(bench.trials(), n)
+            stop = _stop("trials", progress, n)
+            if is_shard and progress.stopped:
+                store.write_manifest({STOPPED_BY: reached(store, bench)})
+        if stop is None and not is_shard:
+            stop = _follow_up(store, bench, wish, stages, watcher)
+    finally:
+        if not wish.asks_again:  # the speed of a run is that of its trials
+            _account(store, bench, time.monotonic() - bench.started, before)
+    if stop is None and not is_shard and not wish.asks_again:
+        store.write_manifest({"complete": True, "finished": manifests.now()})
+    return stop
+
+
+def _follow_up(
+    store: RunStore, bench: Prepared, wish: Wish, stages: Sequence[Stage], watcher: Watcher
+) -> Stop | None:
+    """Ask and compute what needs the trials; return where a limit ended it."""
+    store.commit()
+    if not (stages or computes_more(bench)):
+        return None
+    run = Run.open(store.folder)
+    if not wish.asks_again:
+        store.write_distances(distances(bench, run))
+    for stage in stages:
+        for line in stage.words(bench, run):
+            watcher.note(line)
+            watcher.announce(line)
+        if wish.dry_run:
+            continue
+        works = list(stage.works(bench, run))
+        store.write_manifest(dict(stage.entries(bench, run)))
+        watcher.note(f"{stage.name}: {len(works):,}")
+        if works:
+            progress = _scheduler(store, bench, watcher).run(works, len(works))
+            store.commit()
+            if stop := _stop(stage.name, progress, len(works)):
+                return stop
+    if not wish.asks_again:
+        keep_similarities(store, bench, run, watcher.note)
+    return None
+
+
+def _scheduler(store: RunStore, bench: Prepared, watcher: Watcher) -> Scheduler:
+    """Return a scheduler within what is left of the run's limits."""
+    return Scheduler(
         store,
-        roles=roles,
-        limits=limits_of(store, prepared),
-        shared=prepared.shared,
+        roles={part.name: part.backend for part in bench.roles},
+        limits=limits_of(store, bench),
+        shared=bench.shared,
         on_progress=watcher.progress,
     )
-    n_planned = prepared.n_trials()
-    before = [dict(backend.counters) for backend in prepared.backends]
-    if is_shard:
-        store.write_manifest({STOPPED_BY: []})
-    try:
-        progress = scheduler.run(prepared.trials(), n_planned)
-        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
-        done = done and finish(
-            store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
-        )
-    finally:
-        _account(store, prepared, time.monotonic() - prepared.started, before)
-    if is_shard and progress.stopped:
-        store.write_manifest({STOPPED_BY: reached(store, prepared)})
-    if done:
-        store.write_manifest({"complete": True, "finished": manifests.now()})
-        store.keep_root()
+
+
+def _stop(stage: str, progress: Progress, n_planned: int) -> Stop | None:
+    n_ended = progress.n_done + progress.n_skipped
+    return None if n_ended == n_planned else Stop(stage, n_ended, n_planned)
 
 
 def _account(
-    store: RunStore, prepared: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
+    store: RunStore, bench: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
 ) -> None:
     """Add this process's time and tokens to the run's; `before` holds its first counters."""
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
-    for backend, at_start in zip(prepared.backends, before, strict=True):
+    for backend, at_start in zip(bench.backends, before, strict=True):
         for name, count in backend.counters.items():
             performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
-    endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
+    endpoints = manifests.endpoints([*bench.victims, *bench.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

@@ -43,7 +43,7 @@ RUN_CHAIN = Chained(
         "items": "id, dataset, item_id, hash, body",
         "renewals": "id, item, body",
         "arms": "id, dataset, grp, victim, attack, spec, seed",
-        "trials": "id, trial_id, arm, item, repeat",
+        "trials": "id, trial_id, arm, item, repeat, place",
         "verdicts": "id, trial, verdict, result, hex(exchanges), hex(digest)",
         "findings": "id, trial, name, value",
         "answers": "id, hex(key), trial, body, seconds, tokens_in, tokens_out",
@@ -109,9 +109,10 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
 
-def head(db: sqlite3.Connection) -> str | None:
+def head(db: sqlite3.Connection, schema: str = "main") -> str | None:
     """Return the digest of the last commit, in hex; None if there is none."""
-    found = db.execute("SELECT hex(digest) FROM commits ORDER BY id DESC LIMIT 1").fetchone()
+    last = f"SELECT hex(digest) FROM {schema}.commits ORDER BY id DESC LIMIT 1"
+    found = db.execute(last).fetchone()
     return str(found[0]).lower() if found else None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
@@ -19,16 +19,13 @@ from medstress.store.run_store import FILE
 from medstress.store.spending import VICTIM, Spending, read_spending
 from medstress.store.views import make_views
 
+T = TypeVar("T")
 _SAME = ("template", "answer_by", "decoding", "prompted")
 """Parts of a victim's task that its answers' lengths depend on."""
 _TRIALS = """
 SELECT a.spec LIKE '%"control_of":%', t.verdict, COUNT(*),
        TOTAL(json_extract(t.result, '$.n_asked'))
 FROM trials t JOIN arms a ON a.id = t.arm WHERE a.victim = ? GROUP BY 1, 2
-"""
-_BUSY = """
-SELECT COUNT(*), TOTAL(s.seconds) FROM answers s
-JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE s.seconds > 0 AND a.victim = ?
 """
 _ATTACKED = (Verdict.HELD, Verdict.FLIPPED)
 _LOST = (Verdict.ALREADY_WRONG, Verdict.UNREADABLE)
@@ -44,6 +41,8 @@ class EarlierAnswers:
     """Tokens they read."""
     tokens_out: int
     """Tokens they wrote."""
+    seconds: float
+    """Seconds that workers spent on them."""
     n_right: int
     """Attacked trials: right at baseline."""
     n_lost: int
@@ -68,6 +67,16 @@ def earlier_answers(
         model_hash: the model's identity.
         task: the specification of the victim's task.
     """
+    return _read_from(folder, lambda db: _read(db, model_hash, task))
+
+
+def spent_in(folder: Path) -> list[Spending]:
+    """Return what the run in a folder has used up; nothing if none can be read."""
+    return _read_from(folder, read_spending) or []
+
+
+def _read_from(folder: Path, read: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Read the run in a folder; None if there is none that can be read."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -78,26 +87,9 @@ def earlier_answers(
                 if opened.is_empty:
                     return None
                 make_views(db)
-                return _read(db, model_hash, task)
+                return read(db)
     except (StoreError, sqlite3.Error):
         return None
-
-
-def spent_in(folder: Path) -> list[Spending]:
-    """Return what the run in a folder has used up; nothing if none can be read."""
-    path = folder / FILE
-    if not path.is_file():
-        return []
-    try:
-        with interpreting(path):
-            opened = open_for_reading(path)
-            with closing(opened.db) as db:
-                if opened.is_empty:
-                    return []
-                make_views(db)
-                return read_spending(db)
-    except (StoreError, sqlite3.Error):
-        return []
 
 
 def _read(
@@ -127,6 +119,7 @@ def _read(
         n_calls=spent[0].n_calls,
         tokens_in=spent[0].tokens_in,
         tokens_out=spent[0].tokens_out,
+        seconds=spent[0].seconds,
         n_right=right,
         n_lost=lost,
         asked=(asked[0], asked[1]),
@@ -139,26 +132,3 @@ def _read(
 def _is_same(known: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
     # The task may hold tuples where the manifest holds lists.
     return all(json.dumps(known.get(key)) == json.dumps(task.get(key)) for key in _SAME)
-
-
-def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
-    """Return the computed calls of a model in a run, and the seconds that workers spent on them.
-
-    A folder without a readable run gives (0, 0.0).
-    """
-    path = folder / FILE
-    if not path.is_file():
-        return 0, 0.0
-    try:
-        with interpreting(path), closing(open_for_reading(path).db) as db:
-            make_views(db)
-            row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
-            victims = json.loads(row[0]) if row else {}
-            calls, seconds = 0, 0.0
-            for label, each in victims.items():
-                if each.get("model_hash") == model_hash:
-                    n, busy = db.execute(_BUSY, (label,)).fetchone()
-                    calls, seconds = calls + int(n), seconds + float(busy)
-    except StoreError:
-        return 0, 0.0
-    return calls, seconds

@@ -39,6 +39,12 @@ def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
     return attempts(db)
 
 
+def n_lost(db: sqlite3.Connection) -> int:
+    """Return how many trials `forget_failed` would begin again."""
+    query = f"SELECT COUNT(*) FROM trials WHERE verdict IN {UNFINISHED}"
+    return int(db.execute(query).fetchone()[0])
+
+
 def is_unanswered(db: sqlite3.Connection) -> bool:
     """Return whether a run holds no answer of any model."""
     return db.execute("SELECT 1 FROM answers LIMIT 1").fetchone() is None

@@ -6,10 +6,11 @@ CREATE TABLE manifest (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT
 -- Items whose metadata, such as the document, was named later.
 CREATE TABLE renewals (
     id INTEGER PRIMARY KEY, item INTEGER NOT NULL REFERENCES items, body TEXT NOT NULL);
--- id is the position in the plan: a call asked by several queries is paid by the first of them.
+-- Ids follow the plan: a call asked by several queries is paid by the first of them. place: the number
+-- in the whole plan, also where the run is a shard of it; shards are merged in its order.
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
-    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL);
+    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL, place INTEGER NOT NULL);
 -- How trials ended, with the digests of what each consumed and of the whole trial; without a
 -- verdict: the trial begins again, and its next attempt is numbered one higher.
 CREATE TABLE verdicts (
@@ -23,11 +24,13 @@ CREATE TABLE findings (
     value TEXT NOT NULL);
 CREATE INDEX found ON findings (trial);
 -- Every call a trial consumed, in order; written by the trial, so that neighbours stay together.
--- The key stands here only where there is no answer. `verdicts` holds their digest.
+-- The key is here only where there is no answer. `flags`, on the first call of a query: what it
+-- says of itself; `request`: [call, sample], where item, edits and prompt do not determine it.
+-- `verdicts` holds their digest.
 CREATE TABLE exchanges (
     trial INTEGER NOT NULL, attempt INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL,
     purpose TEXT NOT NULL, query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers,
-    key BLOB, edits TEXT, request TEXT, error TEXT,
+    key BLOB, edits TEXT, flags TEXT, request TEXT, error TEXT,
     PRIMARY KEY (trial, attempt, seq)) WITHOUT ROWID;
 -- One row for each commit that added rows to the tables it names, with the last row of each; see
 -- `medstress.store.chain`.

@@ -66,7 +66,7 @@ class MemoryLedger:
     def trials(self) -> Iterator[StoredTrial]:
         """Yield all finished trials in the plan's order, with the counts of their queries."""
         queries = self._queries()
-        for row, (trial_id, arm, _, _, repeat) in enumerate(self._planned):
+        for row, (trial_id, arm, _, _, repeat, _) in enumerate(self._planned):
             if row not in self._ended:
                 continue
             dataset, group, victim, attack, spec, seed = self._arms[arm]
@@ -95,7 +95,7 @@ class MemoryLedger:
         """Return the fully kept calls of one query of the victim, as JSON, in order."""
         place = (trial, "victim", purpose, query)
         rows = [row for row in self._exchanges if (row[0], *row[2:5]) == place]
-        return [row[8] for row in sorted(rows, key=lambda row: row[1]) if row[8] is not None]
+        return [row[9] for row in sorted(rows, key=lambda row: row[1]) if row[9] is not None]
 
     def _queries(self) -> dict[int, list[tuple[bool, bool]]]:
         """Return trial -> (has a failed call, pays for a call) of each query of its attack.
@@ -104,11 +104,11 @@ class MemoryLedger:
         """
         calls = [row for row in self._exchanges if row[2] == "victim"]
         payers: dict[bytes, tuple[int, int]] = {}
-        for trial, seq, *_, key, _, _, error in sorted(calls, key=lambda row: row[:2]):
+        for trial, seq, *_, key, _, _, _, error in sorted(calls, key=lambda row: row[:2]):
             if error is None:
                 payers.setdefault(key, (trial, seq))
         asked: dict[tuple[int, int], list[tuple[bool, bool]]] = defaultdict(list)
-        for trial, seq, _, purpose, query, _, key, _, _, error in calls:
+        for trial, seq, _, purpose, query, _, key, *_, error in calls:
             if purpose == "attack":
                 pays = error is None and payers[key] == (trial, seq)
                 asked[trial, query].append((error is not None, pays))

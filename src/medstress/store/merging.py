@@ -1,13 +1,19 @@
-"""Write the ledger of a merged run: what several shards hold, in the order of the plan."""
+"""Write the ledger of a merged run: SQL over one attached shard after the other.
+
+A trial knows its place in the whole plan, so two passes do: the first numbers all trials, and by
+their first trials arms and items; the second copies. Memory does not grow with queries.
+
+All answers that were bought are kept, also where two shards bought the same call: every trial keeps
+the answer that it was judged by, and what was spent stays counted. An answer from the shared cache
+is left out where another shard bought it, or took it as well.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,44 +21,105 @@ from typing import Any
 import orjson
 
 from medstress.core.calls import FROM_CACHE
-from medstress.store.chain import RUN_CHAIN, link
-from medstress.store.merge_order import Order, plan_order
+from medstress.core.errors import StoreError
+from medstress.store.chain import RUN_CHAIN, head, link
+from medstress.store.odd_rows import interpreting
+from medstress.store.run_store import FILE
 from medstress.store.shards import SHARDS, StoredShard
 from medstress.store.views import make_schema
 
-_TRIALS = "SELECT trial_id, arm, item, repeat FROM main.trials WHERE id BETWEEN ? AND ? ORDER BY id"
-_VERDICTS = (
-    "SELECT trial + ?, verdict, result, exchanges, digest FROM main.verdicts "
-    "WHERE trial BETWEEN ? AND ? ORDER BY trial, id"
+_PRAGMAS = (
+    "journal_mode = OFF",  # the file is no run before it is whole and renamed
+    "synchronous = OFF",
+    "cache_size = -65536",
+    "trusted_schema = OFF",
 )
-_FINDINGS = (
-    "SELECT trial + ?, name, value FROM main.findings WHERE trial BETWEEN ? AND ? "
-    "ORDER BY trial, id"
+_BEGUN = """
+CREATE TEMP TABLE begun (source INTEGER, trial INTEGER, place INTEGER, arm INTEGER, item INTEGER);
+CREATE TEMP TABLE arms_of (
+    source INTEGER, arm INTEGER, dataset TEXT, grp TEXT, victim TEXT, attack TEXT, seed INTEGER);
+CREATE TEMP TABLE in_flight (key BLOB, trial INTEGER);
+"""
+_COLLECT = (
+    "INSERT INTO temp.begun SELECT :source, id, place, arm, item FROM s.trials",
+    "INSERT INTO temp.arms_of SELECT :source, id, dataset, grp, victim, attack, seed FROM s.arms",
 )
-_EXCHANGES = (
-    "SELECT trial + ?, attempt, seq, role, purpose, query, call, {answer}, key, edits, request, "
-    "error FROM main.exchanges WHERE trial BETWEEN ? AND ? ORDER BY trial, attempt, seq"
+_NUMBER = """
+CREATE TEMP TABLE trial_rows (
+    source INTEGER, trial INTEGER, id INTEGER, arm INTEGER, item INTEGER,
+    PRIMARY KEY (source, trial)) WITHOUT ROWID;
+INSERT INTO trial_rows
+SELECT source, trial, ROW_NUMBER() OVER (ORDER BY place, source, trial), arm, item FROM begun;
+DROP TABLE begun;
+CREATE TEMP TABLE item_rows AS
+SELECT source, item, ROW_NUMBER() OVER (ORDER BY MIN(id)) AS id FROM trial_rows
+GROUP BY source, item;
+CREATE UNIQUE INDEX temp.items_of ON item_rows (source, item);
+CREATE TEMP TABLE arm_rows AS
+SELECT source, arm, DENSE_RANK() OVER (ORDER BY first) AS id FROM (
+    SELECT a.source, a.arm, MIN(t.first) OVER (
+        PARTITION BY a.dataset, a.grp, a.victim, a.attack, a.seed) AS first
+    FROM arms_of a JOIN (
+        SELECT source, arm, MIN(id) AS first FROM trial_rows GROUP BY source, arm) t
+    ON t.source = a.source AND t.arm = a.arm);
+CREATE UNIQUE INDEX temp.arms_at ON arm_rows (source, arm);
+"""
+"""Rows of a shard -> rows of the merged run."""
+_TRIAL = "JOIN temp.trial_rows r ON r.source = :source AND r.trial ="
+_ITEM = "JOIN temp.item_rows i ON i.source = :source AND i.item ="
+_COPY = (
+    "INSERT OR IGNORE INTO main.arms (id, dataset, grp, victim, attack, spec, seed) "
+    "SELECT b.id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed FROM s.arms a "
+    "JOIN temp.arm_rows b ON b.source = :source AND b.arm = a.id",
+    "INSERT INTO main.items (id, dataset, item_id, hash, body) "
+    f"SELECT i.id, o.dataset, o.item_id, o.hash, o.body FROM s.items o {_ITEM} o.id",
+    "INSERT INTO main.renewals (item, body) "
+    f"SELECT i.id, o.body FROM s.renewals o {_ITEM} o.item ORDER BY o.id",
+    "INSERT INTO main.trials (id, trial_id, arm, item, repeat, place) "
+    f"SELECT r.id, o.trial_id, b.id, i.id, o.repeat, o.place FROM s.trials o {_TRIAL} o.id "
+    f"{_ITEM} o.item JOIN temp.arm_rows b ON b.source = :source AND b.arm = o.arm",
+    "INSERT INTO main.answers (id, key, trial, body, seconds, tokens_in, tokens_out) "
+    f"SELECT o.id + :answers, o.key, COALESCE(r.id, {FROM_CACHE}), o.body, o.seconds, o.tokens_in, "
+    f"o.tokens_out FROM s.answers o LEFT {_TRIAL} o.trial ORDER BY o.id",
+    "INSERT INTO main.exchanges SELECT r.id, attempt, seq, role, purpose, query, call, "
+    f"answer + :answers, key, edits, flags, request, error FROM s.exchanges o {_TRIAL} o.trial "
+    "ORDER BY o.trial, o.attempt, o.seq",
+    "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
+    f"SELECT r.id, o.verdict, o.result, o.exchanges, o.digest FROM s.verdicts o {_TRIAL} o.trial "
+    "ORDER BY o.id",
+    "INSERT INTO main.findings (trial, name, value) "
+    f"SELECT r.id, o.name, o.value FROM s.findings o {_TRIAL} o.trial ORDER BY o.id",
+    f"INSERT INTO main.interrupted SELECT o.key, r.id FROM s.interrupted o {_TRIAL} o.trial",
+    # What a dead process had in flight, unless it was answered after all.
+    "INSERT INTO main.interrupted "
+    f"SELECT o.key, r.id FROM temp.in_flight o {_TRIAL} o.trial "
+    "WHERE o.key NOT IN (SELECT key FROM s.answers) ORDER BY o.key",
 )
-_BODIES = "SELECT id, key, trial, body FROM main.answers ORDER BY id"
-_ANSWERS = (
-    "SELECT id, key, trial, body, seconds, tokens_in, tokens_out FROM main.answers ORDER BY id"
+_SAME_FROM_CACHE = f"""
+CREATE TEMP TABLE taken AS SELECT id, key, body FROM main.answers WHERE trial = {FROM_CACHE};
+CREATE INDEX temp.taken_by_key ON taken (key);
+CREATE TEMP TABLE same AS
+SELECT own, kept, ROW_NUMBER() OVER (ORDER BY own) AS n FROM (
+    SELECT t.id AS own, COALESCE(MIN(IIF(a.trial = {FROM_CACHE}, NULL, a.id)), MIN(a.id)) AS kept
+    FROM main.answers a CROSS JOIN taken t ON t.key = a.key AND t.body = a.body GROUP BY t.id)
+WHERE kept != own;
+CREATE UNIQUE INDEX temp.same_by_own ON same (own);
+"""
+_SHIFT = "COALESCE((SELECT n FROM temp.same WHERE own < {row} ORDER BY own DESC LIMIT 1), 0)"
+_LEAVE_OUT = (
+    "UPDATE main.exchanges SET answer = (SELECT kept FROM temp.same WHERE own = answer) "
+    "WHERE answer IN (SELECT own FROM temp.same)",
+    "DELETE FROM main.answers WHERE id IN (SELECT own FROM temp.same)",
+    f"UPDATE main.exchanges SET answer = answer - {_SHIFT.format(row='answer')} "
+    "WHERE answer > (SELECT MIN(own) FROM temp.same)",
+    # In the order of rows, so that each moves to a number that is free.
+    f"UPDATE main.answers SET id = id - {_SHIFT.format(row='main.answers.id')} "
+    "WHERE id > (SELECT MIN(own) FROM temp.same)",
 )
-_PRAGMAS = ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536")
-"""The file is new, and is no run before it is whole and renamed."""
 _DOUBLED = f"""
-SELECT key, COUNT(*) AS n FROM answers WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 1
+CREATE TEMP TABLE doubled AS SELECT COUNT(*) - 1 AS n, COUNT(DISTINCT body) > 1 AS differs
+FROM main.answers WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 0
 """
-_OTHERWISE = f"""
-SELECT COUNT(*) FROM (
-    SELECT key FROM answers WHERE trial != {FROM_CACHE} AND key IN (SELECT key FROM temp.doubled)
-    GROUP BY key HAVING COUNT(DISTINCT body) > 1)
-"""
-
-
-HELD = "held"
-"""Key in the entry `SHARDS`: what each shard held when it was merged."""
-LAST = "last_answer"
-"""Key in the entry `SHARDS`: the last row of `answers`; the merged run bought those after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,127 +135,45 @@ class Counts:
     model are."""
 
 
-class MergedAnswers:
-    """Where the answers of several shards stand in the merged run.
-
-    All answers that were computed are kept, shard by shard, also where two shards bought the same
-    call: each trial keeps the answer that it was judged by, and what was spent stays counted. An
-    answer from the shared cache is left out where another shard computed it, or also took it from
-    there. Memory grows only with the answers that are left out, not with those that are kept.
-    """
-
-    def __init__(self, shards: Sequence[StoredShard]) -> None:
-        self._shards = shards
-        taken = [_count(each, f"WHERE trial = {FROM_CACHE}") for each in shards]
-        self._kept_elsewhere = _same_elsewhere(shards) if any(taken) else {}
-        self._left_out: list[list[int]] = [[] for _ in shards]
-        for source, row in sorted(self._kept_elsewhere):
-            self._left_out[source].append(row)
-        self._before: list[int] = []
-        self.n = 0
-        """How many rows there are."""
-        for source, each in enumerate(shards):
-            self._before.append(self.n)
-            self.n += _count(each) - len(self._left_out[source])
-
-    def row(self, source: int, row: int | None) -> int | None:
-        """Return the row of a shard's answer in the merged run; None stays None."""
-        if row is None:
-            return None
-        source, row = self._kept_elsewhere.get((source, row), (source, row))
-        return self._before[source] + row - bisect_left(self._left_out[source], row)
-
-    def shift(self, source: int) -> int | None:
-        """Return what is added to every row of a shard; None if it is not the same for all."""
-        return None if self._left_out[source] else self._before[source]
-
-    def kept(self, trials: Sequence[Sequence[int]]) -> Iterator[tuple[object, ...]]:
-        """Yield the rows of the merged table, in order, without their numbers.
-
-        Args:
-            trials: of every shard, row of a trial -> its row in the merged run.
-        """
-        for source, shard in enumerate(self._shards):
-            left_out, own = set(self._left_out[source]), trials[source]
-            for row, key, trial, *rest in shard.rows(_ANSWERS):
-                if row not in left_out:
-                    yield (key, own[trial], *rest)
-
-
-def _count(shard: StoredShard, where: str = "") -> int:
-    return int(next(shard.rows(f"SELECT COUNT(*) FROM main.answers {where}"))[0])
-
-
-def _same_elsewhere(
-    shards: Sequence[StoredShard],
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return (shard, row) of answers from the cache -> where the same answer is kept."""
-    keys = {
-        key
-        for each in shards
-        for (key,) in each.rows(f"SELECT key FROM main.answers WHERE trial = {FROM_CACHE}")
-    }
-    bought: dict[tuple[bytes, str], tuple[int, int]] = {}
-    taken: list[tuple[tuple[bytes, str], tuple[int, int]]] = []
-    for source, each in enumerate(shards):
-        for row, key, trial, body in each.rows(_BODIES):
-            if key in keys:
-                if trial == FROM_CACHE:
-                    taken.append(((key, body), (source, row)))
-                else:
-                    bought.setdefault((key, body), (source, row))
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    for call, place in taken:
-        if (kept := bought.setdefault(call, place)) != place:
-            found[place] = kept
-    return found
-
-
 def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]) -> Counts:
     """Write the database of a merged run.
 
     Args:
         file: a new, empty file.
-        shards: of one plan, in order, each item in one of them.
+        shards: of one plan, each item in one of them.
         manifest: of the merged run; `SHARDS` is completed with the counts.
 
     Raises:
+        StoreError: a shard was run since it was read, or two hold one item.
         sqlite3.Error: it cannot be written.
     """
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+    db = sqlite3.connect(file.resolve().as_uri(), uri=True, isolation_level=None)
+    with closing(db):
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
         make_schema(db, file)
-        db.execute("BEGIN")
-        order, answers = plan_order(shards), MergedAnswers(shards)
-        trials = [array("q", each) for each in order.trials]
-        _write_plan(db, shards, order)
-        db.executemany(
-            "INSERT INTO answers (key, trial, body, seconds, tokens_in, tokens_out) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            answers.kept(trials),
-        )
-        _write_trials(db, shards, order, answers)
-        db.executemany("INSERT INTO interrupted VALUES (?, ?)", list(_interrupted(shards, trials)))
-        twice, otherwise = _bought_twice(db)
-        counts = Counts(
-            n_answers=answers.n,
-            bought_twice=twice,
-            answered_otherwise=otherwise,
-        )
-        told = {
+        db.executescript(_BEGUN)
+        for source, shard in enumerate(shards):
+            with _attached(db, shard):
+                for statement in _COLLECT:
+                    db.execute(statement, {"source": source})
+        db.executescript(_NUMBER)
+        for source, shard in enumerate(shards):
+            with _attached(db, shard):
+                _copy(db, source, shard)
+        _leave_out_taken(db)
+        counts = _counts(db)
+        entry = {
             **manifest[SHARDS],
             "bought_twice": counts.bought_twice,
             "answered_otherwise": counts.answered_otherwise,
-            "n_answers": counts.n_answers,
-            HELD: {str(each.shard.number): each.held for each in shards},
-            LAST: db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0],
         }
+        db.execute("BEGIN")
         db.executemany(
             "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
             [
                 (key, json.dumps(value, ensure_ascii=False))
-                for key, value in {**manifest, SHARDS: told}.items()
+                for key, value in {**manifest, SHARDS: entry}.items()
             ],
         )
         link(db, RUN_CHAIN)
@@ -196,84 +181,55 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
     return counts
 
 
-def _bought_twice(db: sqlite3.Connection) -> tuple[int, int]:
-    """Count the calls beyond the first of each, and those that were answered differently."""
-    db.execute(f"CREATE TEMP TABLE doubled AS {_DOUBLED}")
-    (twice,) = db.execute("SELECT COALESCE(SUM(n - 1), 0) FROM temp.doubled").fetchone()
-    return twice, db.execute(_OTHERWISE).fetchone()[0] if twice else 0
+@contextmanager
+def _attached(db: sqlite3.Connection, shard: StoredShard) -> Iterator[None]:
+    """Attach a shard as `s` for one transaction, in the state in which it was checked."""
+    path = shard.folder / FILE
+    with interpreting(path):
+        log = path.with_name(f"{path.name}-wal")
+        # Without a log, reading leaves no file in the folder, which may be read-only.
+        how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+        db.execute("ATTACH ? AS s", (f"{path.resolve().as_uri()}?{how}",))
+        db.execute("BEGIN")
+        if head(db, "s") != shard.head:
+            raise StoreError(f"{shard.folder} was run while it was merged; merge once it has ended")
+    yield
+    db.execute("COMMIT")
+    db.execute("DETACH s")
 
 
-def _write_plan(db: sqlite3.Connection, shards: Sequence[StoredShard], order: Order) -> None:
-    db.executemany(
-        "INSERT INTO arms (dataset, grp, victim, attack, spec, seed) VALUES (?, ?, ?, ?, ?, ?)",
-        order.arms,
-    )
-    one = "SELECT dataset, item_id, hash, body FROM main.items WHERE id = ?"
-    db.executemany(
-        "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
-        (next(shards[source].rows(one, (row,))) for source, row in order.items),
-    )
-    for source, shard in enumerate(shards):
-        renewed = shard.rows("SELECT item, body FROM main.renewals ORDER BY id")
-        db.executemany(
-            "INSERT INTO renewals (item, body) VALUES (?, ?)",
-            [(order.item_rows[source][item], body) for item, body in renewed],
-        )
+def _copy(db: sqlite3.Connection, source: int, shard: StoredShard) -> None:
+    db.execute("DELETE FROM temp.in_flight")
+    with interpreting(shard.folder / FILE):
+        for (calls,) in db.execute("SELECT calls FROM s.dispatched ORDER BY id").fetchall():
+            left = [(bytes.fromhex(key), trial) for key, trial in orjson.loads(calls)]
+            db.executemany("INSERT INTO temp.in_flight VALUES (?, ?)", left)
+    (n_answers,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()
+    values = {"source": source, "answers": n_answers}
+    try:
+        for statement in _COPY:
+            db.execute(statement, values)
+    except sqlite3.IntegrityError as error:
+        raise StoreError(
+            f"{shard.folder} and another shard hold the same items: the data stood in another "
+            "order when one of them began; run it anew in another folder"
+        ) from error
 
 
-def _write_trials(
-    db: sqlite3.Connection,
-    shards: Sequence[StoredShard],
-    order: Order,
-    answers: MergedAnswers,
-) -> None:
-    """Write trials, how they ended and what they consumed, in the order of the plan."""
-
-    def trials() -> Iterator[tuple[object, ...]]:
-        for each in order.stretches:
-            arms, items = order.arm_rows[each.source], order.item_rows[each.source]
-            rows = shards[each.source].rows(_TRIALS, (each.first, each.last))
-            for trial_id, arm, item, repeat in rows:
-                yield trial_id, arms[arm], items[item], repeat
-
-    def shifted(query: str) -> Iterator[tuple[object, ...]]:
-        for each in order.stretches:
-            values = (each.shift, each.first, each.last)
-            yield from shards[each.source].rows(query, values)
-
-    def exchanges() -> Iterator[tuple[object, ...]]:
-        for each in order.stretches:
-            shift, shard = answers.shift(each.source), shards[each.source]
-            query = _EXCHANGES.format(answer="answer" if shift is None else f"answer + {shift}")
-            rows = shard.rows(query, (each.shift, each.first, each.last))
-            if shift is not None:
-                yield from rows
-                continue
-            for row in rows:
-                yield (*row[:7], answers.row(each.source, row[7]), *row[8:])
-
-    db.executemany("INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)", trials())
-    db.executemany(
-        "INSERT INTO verdicts (trial, verdict, result, exchanges, digest) VALUES (?, ?, ?, ?, ?)",
-        shifted(_VERDICTS),
-    )
-    db.executemany("INSERT INTO findings (trial, name, value) VALUES (?, ?, ?)", shifted(_FINDINGS))
-    db.executemany(f"INSERT INTO exchanges VALUES ({', '.join('?' * 12)})", exchanges())
+def _leave_out_taken(db: sqlite3.Connection) -> None:
+    """Leave out answers from the shared cache that another shard bought, or took as well."""
+    first = f"SELECT 1 FROM main.answers WHERE trial = {FROM_CACHE} LIMIT 1"
+    if db.execute(first).fetchone() is None:
+        return
+    db.executescript(_SAME_FROM_CACHE)
+    for statement in _LEAVE_OUT:
+        db.execute(statement)
 
 
-def _interrupted(
-    shards: Sequence[StoredShard], trials: Sequence[Sequence[int]]
-) -> Iterator[tuple[bytes, int]]:
-    """Yield the calls that were in flight when a process died, also those of the last one."""
-    for shard, rows in zip(shards, trials, strict=True):
-        for key, trial in shard.rows("SELECT key, trial FROM main.interrupted"):
-            yield key, rows[trial]
-        left = {
-            bytes.fromhex(key): trial
-            for (calls,) in shard.rows("SELECT calls FROM main.dispatched ORDER BY id")
-            for key, trial in orjson.loads(calls)
-        }
-        if left:
-            for (key,) in shard.rows("SELECT key FROM main.answers"):
-                left.pop(key, None)
-            yield from ((key, rows[trial]) for key, trial in sorted(left.items()))
+def _counts(db: sqlite3.Connection) -> Counts:
+    db.execute(_DOUBLED)
+    twice, otherwise = db.execute(
+        "SELECT COALESCE(SUM(n), 0), COALESCE(SUM(differs), 0) FROM temp.doubled"
+    ).fetchone()
+    (n_answers,) = db.execute("SELECT COUNT(*) FROM main.answers").fetchone()
+    return Counts(n_answers=n_answers, bought_twice=twice, answered_otherwise=otherwise)

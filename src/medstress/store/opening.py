@@ -314,7 +314,7 @@ def _bound(db: sqlite3.Connection) -> None:
     def is_over() -> int:
         nonlocal left
         left -= 1
-        return left < 0
+        return int(left < 0)
 
     db.set_progress_handler(is_over, _STEP)
 

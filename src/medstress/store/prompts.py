@@ -194,7 +194,7 @@ def stored_prompt(requests: Sequence[str]) -> Prompt | None:
 
     The last turn of a conversation repeats the turns before it, so the longest prompt has all.
     """
-    prompts = [json.loads(request)[1] for request in requests]
+    prompts = [json.loads(request)[0][1] for request in requests]
     if not prompts:
         return None
     longest = max(prompts, key=lambda prompt: len(str(prompt)))

@@ -12,10 +12,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+import orjson
+
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
+from medstress.core.exchanges import StoredCall
 from medstress.files.inside import check_regular, refuse_linked
-from medstress.store import consumed, reviews
+from medstress.store import reviews
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
@@ -42,6 +45,12 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
 GROUP BY trial, purpose, query
 """
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
+_WORK = """
+SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
+       COALESCE(v.id, 0), v.verdict, v.result
+FROM main.trials t JOIN main.arms a ON a.id = t.arm LEFT JOIN main.verdicts v
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) WHERE t.id = ?
+"""
 _CLEAN = """
 SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
 WHERE a.victim = ? AND e.role = 'victim' AND e.purpose = 'baseline' AND e.body IS NOT NULL
@@ -68,6 +77,26 @@ class StoredTrial:
     n_paid: int
     n_cached: int
     n_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWork:
+    """A trial, inquiry or study and how its latest attempt ended, as stored, without findings."""
+
+    row: int
+    trial_id: str
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    spec: str
+    seed: int | None
+    item: int
+    repeat: int
+    ended: int
+    """The row of `verdicts`; 0 while it goes on."""
+    verdict: str | None
+    result: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +276,38 @@ class RunReader:
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
 
-    def consumed(self, trial: int) -> list[consumed.ConsumedCall]:
-        """Return the calls that a trial consumed, in order."""
-        return consumed.read(self._db, trial)
+    def work_rows(self) -> dict[str, int]:
+        """Return id -> row of all trials, inquiries and studies, open ones too."""
+        return dict(self._db.execute("SELECT trial_id, id FROM main.trials ORDER BY id"))
+
+    def work(self, row: int) -> StoredWork:
+        """Return a trial, inquiry or study."""
+        values = self._db.execute(_WORK, (row,)).fetchone()
+        return StoredWork(*(*values[:-1], orjson.loads(values[-1] or "{}")))
+
+    def seeds_by_attack(self) -> dict[str, tuple[tuple[int | None, ...], int]]:
+        """Return attack -> the seeds and the number of repeats of its trials."""
+        seeds: dict[str, dict[int | None, None]] = {}
+        repeats: dict[str, int] = {}
+        for attack, seed, repeat in self._db.execute(
+            "SELECT a.attack, a.seed, MAX(t.repeat) FROM main.trials t "
+            "JOIN main.arms a ON a.id = t.arm GROUP BY a.attack, a.seed"
+        ):
+            seeds.setdefault(attack, {})[seed] = None
+            repeats[attack] = max(repeats.get(attack, 0), repeat + 1)
+        return {attack: (tuple(known), repeats[attack]) for attack, known in seeds.items()}
+
+    def consumed(self, trial: int) -> list[StoredCall]:
+        """Return the calls that the latest attempt of a trial consumed, in order."""
+        rows = self._db.execute(
+            "SELECT role, purpose, query, call, key, edits, flags, request, error, body, "
+            "tokens_in, tokens_out FROM calls WHERE trial = ? ORDER BY seq",
+            (trial,),
+        )
+        return [
+            StoredCall(*(*row[:9], None if row[8] or row[9] is None else decode_answer(*row[9:])))
+            for row in rows
+        ]
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
         """Return the fully stored calls of one query of a victim, as JSON, in order."""

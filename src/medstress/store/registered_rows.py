@@ -10,8 +10,8 @@ from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
 from medstress.store.codec import encode_item
 
-PlannedTrial: TypeAlias = tuple[str, int, str, Item, int]
-"""A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat)."""
+PlannedTrial: TypeAlias = tuple[str, int, str, Item, int, int]
+"""A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat, place)."""
 
 
 class BegunTrial(NamedTuple):
@@ -51,7 +51,7 @@ def find_or_add_arm(
 
 def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
     """Return a trial, and add it and its item if new."""
-    trial_id, arm, dataset, item, repeat = planned
+    trial_id, arm, dataset, item, repeat, place = planned
     known = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)).fetchone()
     if known is not None:
         row, verdict = known
@@ -59,8 +59,8 @@ def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
             row, verdict is not None, {} if verdict is not None else _journal(db, row)
         )
     cursor = db.execute(
-        "INSERT INTO main.trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
-        (trial_id, arm, _item_row(db, dataset, item), repeat),
+        "INSERT INTO main.trials (trial_id, arm, item, repeat, place) VALUES (?, ?, ?, ?, ?)",
+        (trial_id, arm, _item_row(db, dataset, item), repeat, place),
     )
     return BegunTrial(int(cursor.lastrowid or 0), False, {})
 

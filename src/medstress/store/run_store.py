@@ -89,6 +89,20 @@ def lock_folder(
     return lock
 
 
+def throw_away(folder: Path) -> None:
+    """Delete the run that a folder holds, and what was made of it.
+
+    Raises:
+        OSError: a file cannot be removed, or is a link.
+    """
+    paths = [*folder.glob(f"{FILE}*"), folder / SUMMARY]
+    for path in paths:
+        refuse_link(path)
+    for path in paths:
+        path.unlink(missing_ok=True)
+    remove_reviews(folder)
+
+
 class RunStore:
     """One run folder, opened for writing by one process at a time.
 
@@ -117,13 +131,12 @@ class RunStore:
         self.folder = folder
         self._lock = lock or lock_folder(folder, access)
         self._is_empty = False
+        self._learned: Callable[[], dict[str, Any]] = dict
+        self._learned_before: dict[str, Any] = {}
         try:
             if fresh:
                 with translated(folder):
-                    for path in folder.glob(f"{FILE}*"):
-                        path.unlink()
-                    (folder / SUMMARY).unlink(missing_ok=True)
-                    remove_reviews(folder)
+                    throw_away(folder)
             check_file(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
@@ -183,9 +196,19 @@ class RunStore:
         finally:
             self._lock.release()
 
+    def keep_learned(self, learned: Callable[[], dict[str, Any]]) -> None:
+        """Commit the manifest entries that answers change together with these answers.
+
+        So a resumed run knows what the killed process had learned when it took an answer.
+        """
+        self._learned, self._learned_before = learned, learned()
+
     def commit(self) -> None:
         """Commit everything written so far, so that it survives the process."""
         self._submit_answers()
+        if (learned := self._learned()) != self._learned_before:
+            self.write_manifest(learned)
+            self._learned_before = learned
         try:
             self._db.commit()
         except StoreError:
@@ -258,6 +281,10 @@ class RunStore:
         before = self._attempts
         self._attempts = self._run(forgetting.forget_failed)
         return sum(self._attempts.values()) - sum(before.values())
+
+    def n_lost(self) -> int:
+        """Return how many trials failed or were cut short."""
+        return self._run(forgetting.n_lost)
 
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""
@@ -366,19 +393,19 @@ class RunStore:
         return dict(self._fetch(chosen, json.dumps(rows)))
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
+        """Store exchanges, as `medstress.engine.ledger.Exchange` lists them."""
         given, attempts = list(rows), self._attempts
         answers = self._find([row[6] for row in given])
         derived, others = [], []
-        for trial, seq, role, purpose, query, call, key, edits, request, error in given:
+        for trial, seq, role, purpose, query, call, key, edits, flags, request, error in given:
             answer = answers.get(key) if error is None else None
-            if answer is not None and request is None:
+            if answer is not None and request is None and flags is None:
                 attempt = attempts.get(trial, 0)
                 derived.append((trial, attempt, seq, role, purpose, query, call, answer, edits))
             else:
                 kept = key if answer is None else None
                 place = (trial, attempts.get(trial, 0), seq, role, purpose, query, call)
-                others.append((*place, answer, kept, edits, request, error))
+                others.append((*place, answer, kept, edits, flags, request, error))
 
         def write(db: sqlite3.Connection) -> None:
             # Rows without null columns go separately, because nulls are slow to bind.

@@ -16,8 +16,8 @@ import orjson
 from medstress.store.chain import DIGEST_BYTES, hash_rows, text_digest
 
 _CONSUMED = """
-SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e.edits, e.request,
-       e.error, s.body
+SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e.edits, e.flags,
+       e.request, e.error, s.body
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """

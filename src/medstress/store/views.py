@@ -13,7 +13,8 @@ SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 _CALLS = """
 CREATE TEMP VIEW calls AS
 SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, COALESCE(s.key, e.key) AS key, e.edits,
-       e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in, s.tokens_out
+       e.flags, e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in,
+       s.tokens_out
 FROM exchanges e LEFT JOIN answers s ON s.id = e.answer
 """
 # What counts of an append-only run: views that hide the tables of these names.
@@ -37,8 +38,8 @@ END
 """
 _EXCHANGES = """
 CREATE TEMP VIEW exchanges AS
-SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.request,
-       e.error
+SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.flags,
+       e.request, e.error
 FROM main.exchanges e WHERE e.attempt = (
     SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
 """

@@ -13,12 +13,12 @@ from medstress.analyses.training import on_names
 from medstress.attacks.noise import Synonym
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
-from medstress.costs.sentences import sentence_cost
 from medstress.experiment.file.config import Experiment, VictimTable
 from medstress.experiment.file.sources import Source
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.running.dry_run import DryRun, dry_run
 from medstress.running.perturb import check_perturbed_alone
 from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
@@ -274,8 +274,22 @@ def plan_training(
     )
 
 
-def training_costs(plan: TrainingPlan) -> Iterator[str]:
-    """Yield lines about the models to train and the most that the attacks can cost."""
+def training_costs(plan: TrainingPlan) -> DryRun:
+    """Return the most that the attacks on the trained models can cost."""
+    # The models of all folds together get as many queries as one model without folds.
+    asked = [model for model in plan.models if model.fold <= 1]
+    victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
+    for part in plan.prepared.attacks:
+        if part.traits.in_turns:
+            raise UsageError(
+                f"attack {part.label!r} holds a conversation, as no trained model does"
+            )
+    experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
+    return dry_run(replace(plan.prepared, experiment=experiment))
+
+
+def training_lines(plan: TrainingPlan) -> Iterator[str]:
+    """Yield lines about the models to train."""
     table = plan.table
     for kind in {model.kind.name: model.kind for model in plan.models}.values():
         members = [model for model in plan.models if model.kind == kind]
@@ -297,14 +311,6 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
     )
     for caution in plan.cautions:
         yield f"! {caution}"
-    if plan.prepared.kind.draws_names:
-        yield "queries: the bound is known after training (medstress run --dry-run)"
-        return
-    # The models of all folds together get as many queries as one model without folds.
-    asked = [model for model in plan.models if model.fold <= 1]
-    victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
-    experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
-    yield from sentence_cost(replace(plan.prepared, experiment=experiment))
 
 
 def _put_victim(raw: dict[str, Any]) -> None:

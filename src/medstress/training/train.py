@@ -19,9 +19,9 @@ from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
-from medstress.running.run import run_folder, run_prepared
+from medstress.running.run import execute, run_folder
 from medstress.store.database import translated
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
@@ -118,8 +118,7 @@ def _attack(
     """Attack models in a new run, or add them as victims to the existing one."""
     prepared = plan.stage(models, folder / MODELS, results)
     with opened_victims(prepared, watcher.note):
-        lock.acquire(timeout=0)  # the store releases one hold when it closes
-        run_prepared(prepared, folder, lock=lock, watcher=watcher)
+        execute(prepared, folder, lock=lock, watcher=watcher)
 
 
 def trained(

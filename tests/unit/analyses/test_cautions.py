@@ -52,11 +52,6 @@ NOTES = ("control_left_out", "synonyms")
         ),
         ({"shards": {"answered_otherwise": 3}}, "answered_otherwise", "3 calls"),
         (
-            {"performance": {"leases_lost": 2, "calls_lost": 5, "calls_lost_at_most": 14}},
-            "lost_calls",
-            "2 leases ended with the worker: 5 to 14 calls",
-        ),
-        (
             {"datasets": {"cases": {"skipped": ["rows.csv line 3: no key", "b"], "notes": []}}},
             "skipped_rows",
             "2 bad rows were left out of cases. The first: rows.csv line 3",

@@ -1,3 +1,8 @@
+import gzip
+import hashlib
+import re
+from importlib import resources
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +15,13 @@ from medstress.entities.names import (
     normalise,
     variant_class,
     word_set,
+    words,
 )
+from medstress.entities.recognisers.words import forms as recognised_forms
+from medstress.entities.recognisers.words import split
+
+N_NAMES = 241
+FORMS = "10386461f6b8cc7777095e124a0a20c0674503a4990a9e2b5703fa3def425ff3"
 
 
 @pytest.mark.parametrize(
@@ -22,13 +33,41 @@ from medstress.entities.names import (
         ("Sjögren", "sjogren"),
         ("Straße", "strasse"),
         ("ﬁbrosis", "fibrosis"),
-        ("№ 5", "no. 5"),
+        ("№ 5", "no 5"),
+        ("Crohn´s", "crohn's"),
+        ("β-blocker", "b blocker"),
+        ("37 ℃", "37 °c"),
+        ("аspirin", "aspirin"),  # begins with a Cyrillic letter
+        ("as\u00adpirin", "aspirin"),
+        ("糖尿病", "糖尿病"),
         ("a  b", "a b"),
         ("-", ""),
     ],
 )
 def test_the_normal_form_ignores_case_hyphens_accents_and_spaces(text, normal):
     assert normalise(text) == normal
+
+
+def test_shipped_names_are_compared_as_by_the_table_of_letters_that_the_first_edition_used():
+    """The hash is that of 0.2's forms, made with a package that is no part of this one."""
+    names: set[str] = set()
+    for file in sorted(resources.files("medstress.entities").joinpath("data").iterdir()):
+        if file.name.endswith(".tsv.gz"):
+            text = gzip.decompress(file.read_bytes()).decode("utf-8")
+            names |= {cell for cell in re.split(r"[\t|\n]", text) if not cell.isascii()}
+    forms = "\n".join(
+        f"{name}\t{normalise(name)}\t{words(name)}\t{recognised_forms(name)}"
+        for name in sorted(names)
+    )
+    assert len(names) == N_NAMES
+    assert hashlib.sha256(forms.encode()).hexdigest() == FORMS
+
+
+def test_words_of_other_scripts_are_words_and_differ():
+    assert words("糖尿病 2") == ["糖尿病", "2"]
+    assert word_set("糖尿病") != word_set("高血压")
+    text = "У него диабет."
+    assert [text[word.start : word.end] for word in split(text)] == ["У", "него", "диабет", "."]
 
 
 @given(st.text())

@@ -9,12 +9,12 @@ from medstress.api.run import run
 from medstress.core.calls import BackendTraits
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
-from medstress.costs.experiment import estimate
 from medstress.experiment.file.config import AttackTable, VictimTable
 from medstress.experiment.file.labels import unique_labels
 from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import make_attacks, open_victims
 from medstress.kinds.prompted import task_of
+from medstress.running.dry_run import dry_run
 from medstress.running.prepare import Watcher, prepare
 from medstress.tasks.multiple_choice import AnswerBy
 
@@ -218,7 +218,7 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     prepared = prepare(diseases(tmp_path, distance="mondo"), watcher=Watcher(note=told.append))
     sentence = "group 'diseases': 1 of 4 names are outside MONDO: never drawn"
     assert sentence in told
-    assert sentence in list(estimate(prepared))
+    assert sentence in dry_run(prepared).assumed
     prepared.victims = open_victims(prepared.experiment.victim, prepared.base, told.append)
     (recorded,) = describe(prepared, {})["groups"].values()
     assert (recorded["distance"], recorded["n_undefined"]) == ("mondo", 1)

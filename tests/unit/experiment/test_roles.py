@@ -9,7 +9,7 @@ import pytest
 
 from medstress.api.run import run
 from medstress.core.errors import StoreError, UsageError
-from medstress.costs.experiment import estimate
+from medstress.running.dry_run import dry_run
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.testing import tiny_questions
@@ -122,25 +122,23 @@ def test_more_items_extend_a_run_and_the_manifest_names_the_roles(tables, tmp_pa
 def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
     prepared = prepare(tables)
     with opened_victims(prepared, lambda _: None):
-        lines = list(estimate(prepared))
+        dry = dry_run(prepared)
+    victim, attacker = dry.costs
     # Four items, two runs: as many clean conversations, twice as many attempts, one check each.
-    assert lines[0] == "queries: at most 32 (exact bound)"
-    assert lines[1].split() == ["baseline", "8,", "perturbed", "16,", "flip", "checks", "8"]
-    # Three turns and two repairs at most.
-    assert lines[2].startswith("calls: at most 160 ")
-    assert any("at most 16 attempts" in line for line in lines)
+    assert victim.queries == {"clean": 8, "attacks": 16, "checks": 8}
+    # Three turns and two repairs at most; sixteen attempts with five calls to the attacker.
+    assert (dry.bound, victim.calls, attacker.calls) == (32, 160, 80)
 
 
 def test_the_estimate_of_money_holds_what_roles_cost(tables):
     tables["role"]["attacker"] |= {"price_in": 10.0, "price_out": 0.0}
     prepared = prepare(tables)
     with opened_victims(prepared, lambda _: None):
-        lines = list(estimate(prepared))
-    (role,) = [line for line in lines if line.startswith("role attacker: ")]
+        dry = dry_run(prepared)
     # 8 trials: half right, with 1.9 of 2 attempts; 2 calls an attempt, 1,200 tokens read by each.
     usd = 8 * 0.5 * 1.9 * 2 * 1200 * 10 / 1e6
-    assert role.endswith(f"about ${usd:.4f} in all (estimate)")
-    assert any(line.startswith(f"money: about ${usd:.4f} (estimate); no bound") for line in lines)
+    assert dry.costs[1].usd == dry.total.usd == pytest.approx(usd)
+    assert dry.total.most_usd is None, "what roles read has no bound"
 
 
 def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables, said):

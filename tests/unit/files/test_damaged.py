@@ -110,7 +110,7 @@ def test_python_without_a_package_of_the_base_is_one_sentence(
 
 
 def test_the_doctor_comes_without_the_packages_of_the_base() -> None:
-    absent = "torch numpy scipy rapidfuzz unidecode jinja2 pydantic rich platformdirs"
+    absent = "torch numpy scipy rapidfuzz jinja2 pydantic rich platformdirs"
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent.split()}))\n"
         "from medstress.cli.app import medstress_cli; sys.exit(medstress_cli(['doctor']))"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from medstress.files.spreadsheets import Reader, Writer, neutral, original
 
-TRIGGERS = "=+-@\t\r\n"
+TRIGGERS = "=+-@\t\r\n＝＋－＠"
 cells = st.one_of(
     st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
     st.text(st.sampled_from(TRIGGERS + "'\"ab ,;"), max_size=8),
@@ -19,7 +19,8 @@ cells = st.one_of(
 
 @given(cells)
 def test_a_text_is_not_computed_and_comes_back(text):
-    assert neutral(text)[:1] not in [*TRIGGERS]
+    for cell in neutral(text).split(";"):  # as where a semicolon separates cells
+        assert cell[:1] not in [*TRIGGERS]
     assert original(neutral(text)) == text
 
 

@@ -58,7 +58,7 @@ class Writer:
         error: str | None = None,
         role: str = "victim",
     ) -> None:
-        row = (trial, seq, role, purpose, query, call, key.encode(), None, None, error)
+        row = (trial, seq, role, purpose, query, call, key.encode(), None, None, None, error)
         self.store.consumed([row])
 
     def finish(self, trial: int, n_asked: int = 1, verdict: str = "held") -> None:

@@ -80,7 +80,7 @@ def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factor
             for call, (key, failed) in enumerate(calls):
                 error = "no" if failed else None
                 rows.append(
-                    (trial, seq, "victim", "attack", number, call, key.encode(), None, None, error)
+                    (trial, seq, "victim", "attack", number, call, key.encode(), *[None] * 3, error)
                 )
                 seq += 1
     shuffled = data.draw(st.permutations(rows))
@@ -97,7 +97,7 @@ def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factor
     reader = RunReader(folder)
     found = list(reader.trials())
     reader.close()
-    answered = {row[6] for row in rows if row[9] is None}
+    answered = {row[6] for row in rows if row[-1] is None}
     for trial, asked in zip(found, queries, strict=True):
         assert trial.n_paid + trial.n_cached + trial.n_failed == len(asked)
         assert trial.n_failed == sum(any(failed for _, failed in calls) for calls in asked)

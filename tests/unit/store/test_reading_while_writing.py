@@ -70,7 +70,7 @@ def test_readers_beside_a_busy_writer_never_fail_nor_make_it_wait(tmp_path):
             store.dispatching([(key, row)])
             store.answered([(key, row, Chosen(answer="A"), 0.0)])
             store.commit()
-            store.consumed([(row, 0, "victim", "attack", 1, 0, key, None, None, None)])
+            store.consumed([(row, 0, "victim", "attack", 1, 0, key, None, None, None, None)])
             store.finish_trial(row, "held", {"n_asked": 1})
             store.commit()
     finally:

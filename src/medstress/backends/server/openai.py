@@ -46,6 +46,7 @@ from medstress.core.hashing import content_hash, digest
 T = TypeVar("T", Generated, Scored)
 
 DEFAULT_IN_FLIGHT = 8
+_LENGTH_KEY, _OTHER_LENGTH_KEY = "max_tokens", "max_completion_tokens"
 _TOP = 20
 """Alternatives requested: the most that OpenAI's chat endpoint and vLLM give by default."""
 _FEW = 5
@@ -90,10 +91,10 @@ class OpenAiBackend(Backend):
         )
         self._answering = AnsweringModel(self._server, match, listed)
         self._first = FirstRequest()
-        self._n_scored = 0
+        self._has_scored = False
         self._schemas = SchemaWatch(connection.server)
         self._n_top = _TOP
-        self._length_key = "max_tokens"
+        self._length_key = _LENGTH_KEY
         self._temperature = Temperature()
 
     @property
@@ -103,21 +104,37 @@ class OpenAiBackend(Backend):
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """The server's address, the model's name as the server reports it with what it adds to the
-        requested one, and what the server said about the temperature if it objected."""
-        objection = self._temperature.objection
+        """The server's address, whether it is sent schemas, and what its answers showed.
+
+        That is the model's name with what it adds to the requested one, what the server said about
+        the temperature if it objected, and what it has done or does not take.
+        """
+        learned: dict[str, Any] = {
+            "temperature": self._temperature.objection,
+            "follows_schemas": self._schemas.has_followed,
+            "gives_scores": self._has_scored,
+            "few_alternatives": self._n_top != _TOP,
+            "max_completion_tokens": self._length_key != _LENGTH_KEY,
+        }
         return {
             "url": self._server.url,
             "model": self._server.model,
+            "structured": self.traits.structured,
             **self._answering.describe(),
-            **({"temperature": objection} if objection else {}),
+            **{name: value for name, value in learned.items() if value},
         }
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:
-        """Refuse answers from another model than the run began with, and use the temperature that
-        the server accepted then."""
+        """Go on as the run began: refuse answers from another model, and know what the answers to
+        earlier processes showed."""
         self._answering.name = endpoint.get("answered_as") or self._answering.name
         self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
+        self._schemas.has_followed |= endpoint.get("follows_schemas") is True
+        self._has_scored |= endpoint.get("gives_scores") is True
+        if endpoint.get("few_alternatives"):
+            self._n_top = _FEW
+        if endpoint.get("max_completion_tokens"):
+            self._length_key = _OTHER_LENGTH_KEY
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; wait for rate limits and retries.
@@ -205,7 +222,7 @@ class OpenAiBackend(Backend):
             if scores is None:
                 raise self._lacking("log probabilities (logprobs)", "letter", "generate")
             tokens_in, tokens_out = usage_of(reply, [plain(call.prompt)], "x")
-            self._n_scored += 1
+            self._has_scored = True
             return Scored(
                 log_probs=scores,
                 n_tokens=(1,) * len(scores),
@@ -246,7 +263,7 @@ class OpenAiBackend(Backend):
                     "log probabilities of the prompt (echo with logprobs)", "text", "letter"
                 )
             tokens_in, tokens_out = usage_of(reply, sent, "")
-            self._n_scored += 1
+            self._has_scored = True
             return Scored(
                 log_probs=scored[0],
                 n_tokens=scored[1],
@@ -287,8 +304,8 @@ class OpenAiBackend(Backend):
         """Adapt to a server's names for the length, its number of alternatives and its
         temperature."""
         self._temperature.refused(said, sent)
-        if "max_completion_tokens" in said:
-            self._length_key = "max_completion_tokens"
+        if _OTHER_LENGTH_KEY in said:
+            self._length_key = _OTHER_LENGTH_KEY
         elif "logprobs" in said:
             self._n_top = _FEW
 
@@ -297,7 +314,7 @@ class OpenAiBackend(Backend):
         if about_schemas := self._schemas.refused(trouble, sent):
             return about_schemas
         refused = "echo" in trouble.said or "logprobs" in trouble.said
-        if trouble.then is not Then.ITEM_FAILS or self._n_scored or not refused:
+        if trouble.then is not Then.ITEM_FAILS or self._has_scored or not refused:
             return trouble
         if "echo" in sent:
             lacking = self._lacking(
@@ -314,7 +331,7 @@ class OpenAiBackend(Backend):
             f"{self._server.where} (model {self._server.model!r}) does not return {what}, which "
             f'answer_by = "{answer_by}" needs: use answer_by = "{instead}", or a server that does'
         )
-        return ServerTrouble(sentence, Then.ITEM_FAILS if self._n_scored else Then.STOP)
+        return ServerTrouble(sentence, Then.ITEM_FAILS if self._has_scored else Then.STOP)
 
     def _choices(self, reply: dict[str, Any], n: int) -> list[dict[str, Any]]:
         """Return the choices of a reply in order, after checking which model answered."""

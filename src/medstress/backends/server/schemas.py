@@ -35,11 +35,14 @@ class SchemaWatch:
 
     Args:
         server: the server, for messages.
+
+    Attributes:
+        has_followed: whether it has followed one, in this process or an earlier one of the run.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._n_followed = 0
+        self.has_followed = False
 
     def check(self, schema: str, choice: Mapping[str, Any], text: str) -> None:
         """Check an answer.
@@ -49,19 +52,19 @@ class SchemaWatch:
         """
         wanted, text = orjson.loads(schema), without_thoughts(text)
         if follows(wanted, _parsed(text)):
-            self._n_followed += 1
+            self.has_followed = True
             return
         message = choice.get("message")
         refusal = isinstance(message, dict) and message.get("refusal")
         # A refusal, or a truncated text with a valid beginning, says nothing about the server.
         begun = is_cut(choice) and _begins(wanted, text)
-        if not self._n_followed and not refusal and not begun:
+        if not self.has_followed and not refusal and not begun:
             raise self._not_followed()
 
     def refused(self, trouble: ServerTrouble, sent: Mapping[str, Any]) -> ServerTrouble | None:
         """Return the error for a rejected request; None if schemas are not the reason."""
         about = any(word in trouble.said for word in _ABOUT)
-        if self._n_followed or "response_format" not in sent or not about:
+        if self.has_followed or "response_format" not in sent or not about:
             return None
         return self._not_followed(f" (it says: {trouble.said})")
 

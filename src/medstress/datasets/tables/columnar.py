@@ -10,11 +10,22 @@ import json
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.datasets.tables.table import Row, Table
-from medstress.files.reading import loading, read_bytes, read_json, reading
+from medstress.files.bounded import (
+    MAX_BYTES,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    check_most,
+    read_data,
+    read_json_data,
+)
+from medstress.files.reading import loading, reading
+
+if TYPE_CHECKING:
+    from polars import DataFrame, Series
 
 _INFO, _STATE, _SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
 
@@ -37,12 +48,15 @@ def parquet_rows(path: Path) -> list[Row]:
     """
     import polars
 
-    data = read_bytes(path)
+    data = read_data(path)
     with loading(
         lambda why: f"{path}: expected a parquet file, but reading it fails: {why}", DataError
     ):
         # From memory: polars would read a path such as "part[1].parquet" as a pattern.
-        return polars.read_parquet(BytesIO(data)).to_dicts()
+        plan = polars.scan_parquet(BytesIO(data))
+        check_most(path, len(plan.collect_schema()), MAX_COLUMNS, "columns", "leave some out")
+        check_most(path, plan.select(polars.len()).collect().item(), MAX_ROWS, "rows")
+        return _rows(path, polars.read_parquet(BytesIO(data)))
 
 
 def is_saved(path: Path) -> bool:
@@ -58,7 +72,7 @@ def saved_split(path: Path, split: str | None) -> Path:
     """
     if not (path / _SPLITS).is_file():
         return path
-    listed = read_json(path / _SPLITS)
+    listed = read_json_data(path / _SPLITS)
     names = listed.get("splits") if isinstance(listed, dict) else None
     found = [name for name in names or () if isinstance(name, str) and _inside(path, name).is_dir()]
     if split is None and len(found) == 1:
@@ -82,7 +96,7 @@ def read_saved(path: Path) -> Table:
     files = _arrow_files(path)
     rows: list[Row] = []
     for file in files:
-        data = read_bytes(file)
+        data = read_data(file)
         with loading(
             lambda why, file=file: (  # type: ignore[misc]
                 f"{file}: expected an Arrow stream as `datasets` saves it, but reading it fails: "
@@ -90,12 +104,38 @@ def read_saved(path: Path) -> Table:
             ),
             DataError,
         ):
-            rows += polars.read_ipc_stream(BytesIO(data)).to_dicts()
-    info = read_json(path / _INFO) if (path / _INFO).is_file() else {}
+            rows += _rows(file, polars.read_ipc_stream(BytesIO(data)))
+    info = read_json_data(path / _INFO) if (path / _INFO).is_file() else {}
     features = info.get("features") if isinstance(info, dict) else None
     names = _all_names(features if isinstance(features, dict) else {})
     named = tuple((f"row {n}", row) for n, row in enumerate(rows, start=1))
     return Table(path=path, rows=named, names=names)
+
+
+def _rows(path: Path, frame: DataFrame) -> list[Row]:
+    """Return the rows of a frame, in which equal texts may be stored once: in Python each is new.
+
+    Raises:
+        DataError: too many columns, rows or texts.
+    """
+    check_most(path, frame.width, MAX_COLUMNS, "columns", "leave some out")
+    check_most(path, frame.height, MAX_ROWS, "rows")
+    check_most(path, sum(map(_size, frame.get_columns())), MAX_BYTES, "bytes of text")
+    return frame.to_dicts()
+
+
+def _size(column: Series) -> int:
+    """Return the bytes of the texts in a column, those in lists and objects included."""
+    import polars
+
+    if isinstance(column.dtype, polars.List | polars.Array):
+        return 8 * len(column) + _size(column.explode())
+    if isinstance(column.dtype, polars.Struct):
+        return sum(map(_size, column.struct.unnest().get_columns()))
+    if isinstance(column.dtype, polars.Categorical | polars.Enum):
+        column = column.cast(polars.String)
+    is_text = isinstance(column.dtype, polars.String)
+    return int(column.str.len_bytes().sum()) if is_text else 8 * len(column)
 
 
 def with_names(rows: Sequence[Row], names: Mapping[str, Sequence[str]]) -> list[Row]:
@@ -117,7 +157,7 @@ def _arrow_files(path: Path) -> list[Path]:
     """Return the files of a split in the order of its rows."""
     found: list[Path] = []
     if (path / _STATE).is_file():
-        state = read_json(path / _STATE)
+        state = read_json_data(path / _STATE)
         entries = state.get("_data_files") if isinstance(state, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             name = entry.get("filename") if isinstance(entry, dict) else None

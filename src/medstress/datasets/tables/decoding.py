@@ -6,7 +6,8 @@ import codecs
 from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
-from medstress.files.reading import decode_utf8, read_bytes
+from medstress.files.bounded import read_data
+from medstress.files.reading import decode_utf8
 
 _MARKS = (  # the marks of UTF-32 begin with those of UTF-16
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -47,7 +48,7 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
         UsageError: the file cannot be read, or the encoding is unknown.
         DataError: bytes that are no text in this encoding; names file, line and key.
     """
-    data = read_bytes(path)
+    data = read_data(path)
     given = checked_encoding(encoding)
     marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
     if given is None and marked in (None, "utf-8-sig"):

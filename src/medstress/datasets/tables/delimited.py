@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from io import StringIO
 from itertools import islice
 from pathlib import Path
 
 from medstress.core.errors import DataError
 from medstress.datasets.tables.decoding import read_decoded
 from medstress.datasets.tables.table import Row, RowOrError, Table
+from medstress.files.bounded import MAX_COLUMNS, MAX_ROWS, check_most, within_limits
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SPOKEN = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _EXCEL = re.compile(r"sep=(.)\r?\n")
-_LONGEST = 2**31 - 1
+_LONGEST = 16 << 20
 """Characters of a cell; Python's own limit is 131,072."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _PEEKED = 200
 """Records from which the separator is told."""
 
@@ -47,7 +49,7 @@ def read_delimited(path: Path, encoding: str | None) -> Table:
         )
     told = [unusual] if unusual else []
     if path.suffix.lower() == ".tsv":
-        records = list(_tabbed(path, text))
+        records = list(within_limits(path, _tabbed(path, text)))
     else:
         if stated := _EXCEL.match(text):
             text, separator = text[stated.end() :], stated[1]
@@ -56,7 +58,8 @@ def read_delimited(path: Path, encoding: str | None) -> Table:
         if separator != ",":
             told.append(f"separated by {_SPOKEN.get(separator, repr(separator))}")
         first = 2 if stated else 1
-        records = list(_quoted(path, text, separator, first_line=first))
+        quoted = _quoted(path, text, separator, first_line=first)
+        records = list(within_limits(path, quoted))
     _check_first(path, records)
     rows = tuple(rows_under_header(path, records))
     return Table(path=path, rows=rows, told=", ".join(told))
@@ -114,10 +117,11 @@ def checked_header(path: Path, place: str, fields: Sequence[str]) -> list[str]:
     """Return the names of the columns; one without a name is called by its number.
 
     Raises:
-        DataError: two columns have the same name.
+        DataError: too many columns, or two have the same name.
     """
+    check_most(path, len(fields), MAX_COLUMNS, "columns", "leave some out")
     names = [name or f"column {n}" for n, name in enumerate(fields, start=1)]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise DataError(
             f"{path}, {place}: expected each column once in the header, got {twice!r} twice; "
@@ -155,7 +159,8 @@ def _separator(path: Path, text: str) -> str:
 
 def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Iterator[Record]:
     csv.field_size_limit(_LONGEST)
-    reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    lines = (line[0] for line in _LINE.finditer(text))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         start = reader.line_num + first_line
         try:
@@ -176,6 +181,7 @@ def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Itera
 
 
 def _tabbed(path: Path, text: str) -> Iterator[Record]:
+    check_most(path, text.count("\n"), MAX_ROWS, "lines")
     lines = [line.rstrip("\r") for line in text.split("\n")]
     records: list[Record] = [
         (f"line {n}", [field.strip() for field in line.split("\t")])

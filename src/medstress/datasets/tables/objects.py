@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from medstress.core.errors import DataError
 from medstress.datasets.tables.decoding import read_decoded
 from medstress.datasets.tables.table import Row, RowOrError, Table
 from medstress.datasets.values import shown
-from medstress.files.reading import check_json, read_bytes, reading
+from medstress.files.bounded import MAX_ROWS, check_json_size, check_most, read_data
+from medstress.files.reading import check_json, reading
 
 _LISTS = ("data", "rows", "questions", "items", "examples")
 """Keys under which a JSON object keeps its list of rows."""
@@ -28,7 +30,10 @@ def read_objects(path: Path, encoding: str | None = None) -> Table:
         DataError: not text, or JSON that holds no objects.
     """
     data, told = _utf8(path, encoding)
+    check_json_size(path, data)
     whole = _whole(path, data)
+    if whole is None:
+        check_most(path, data.count(b"\n"), MAX_ROWS, "lines")
     rows = lines_of(data) if whole is None else None
     return Table(
         path=path,
@@ -39,7 +44,7 @@ def read_objects(path: Path, encoding: str | None = None) -> Table:
 
 def jsonl_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the place and the bytes of every line that is not blank."""
-    return lines_of(read_bytes(path))
+    return lines_of(read_data(path))
 
 
 def lines_of(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -79,8 +84,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; one with a name twice says so under the name `_TWICE`."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        found[_TWICE] = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        found[_TWICE] = next(name for name, n in counts.items() if n > 1)
     return found
 
 
@@ -112,7 +117,7 @@ def _parsed(lines: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, RowOrErro
 
 def _utf8(path: Path, encoding: str | None) -> tuple[bytes, str]:
     """Return the file's bytes as UTF-8, and its encoding where that is unusual."""
-    data = read_bytes(path)
+    data = read_data(path)
     if encoding is None and not data.startswith(_MARKED):
         return data, ""  # a line that is no UTF-8 is a bad row, not a bad file
     text, told = read_decoded(path, encoding)

@@ -12,7 +12,7 @@ from medstress.datasets.tables.objects import read_objects
 from medstress.datasets.tables.parts import parts_of
 from medstress.datasets.tables.sheets import read_sheet
 from medstress.datasets.tables.table import Table
-from medstress.files.reading import read_bytes
+from medstress.files.bounded import read_data
 
 TEXT = (".csv", ".tsv", ".jsonl", ".json")
 """Endings of files with an encoding."""
@@ -59,7 +59,7 @@ def read_table(
             "saved; convert it"
         )
     if not table.rows:
-        is_empty = path.is_file() and not read_bytes(path).strip()
+        is_empty = path.is_file() and not read_data(path).strip()
         content = "an empty file" if is_empty else "none"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return table

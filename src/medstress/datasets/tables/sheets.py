@@ -6,19 +6,34 @@ percentages make their row a bad row, since what one sees in the sheet is not wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.datasets.tables.delimited import check_no_title, checked_header
 from medstress.datasets.tables.table import Row, RowOrError, Table
+from medstress.files.bounded import check_most, read_data
 from medstress.files.extras import importing
-from medstress.files.reading import loading, read_bytes
+from medstress.files.reading import loading
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
+
+
+MAX_CELLS = 500_000
+"""Cells of a sheet: openpyxl takes 20 seconds and half a gigabyte for as many."""
+_MAX_PARTS, _MAX_BYTES = 10_000, 128 << 20
+"""Files in a .xlsx, which is a zip file, and their bytes once unpacked."""
+_MEND = "delete what lies outside the table, or save it as .csv"
+_PART = b"PK\x01\x02"
+_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
+_TEXT = re.compile(rb"<(?:\w+:)?si[\s/>]")
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s([^>]*)")
+_AREA = re.compile(rb"ref=\"([A-Z]{1,3}[0-9]{1,7}:[A-Z]{1,3}[0-9]{1,7})\"")
 
 
 def read_sheet(path: Path, sheet: str | None) -> Table:
@@ -34,17 +49,51 @@ def read_sheet(path: Path, sheet: str | None) -> Table:
     """
     with importing("reading Excel files", "xlsx"):
         from openpyxl import load_workbook
-    data = read_bytes(path)
+    data = read_data(path)
     with loading(
         lambda why: f"{path}: expected an Excel file (.xlsx), but reading it fails: {why}",
         DataError,
     ):
+        _check_parts(path, data)
         stored = load_workbook(BytesIO(data), data_only=True)
         written = load_workbook(BytesIO(data))
     chosen = _chosen(path, stored.worksheets, sheet)
+    _check_area(path, chosen)
     rows = tuple(_rows(path, chosen, written[chosen.title]))
     told = f"sheet {chosen.title!r}" if len(stored.worksheets) > 1 else ""
     return Table(path=path, rows=rows, told=told)
+
+
+def _check_parts(path: Path, data: bytes) -> None:
+    """Refuse a file that unpacks to too much, before openpyxl makes an object of every cell.
+
+    Raises:
+        DataError: too many bytes, cells or texts.
+    """
+    from openpyxl.utils import range_boundaries
+
+    check_most(path, data.count(_PART), _MAX_PARTS, "files within it", _MEND)
+    n_bytes = n_cells = n_texts = 0
+    with ZipFile(BytesIO(data)) as parts:
+        for info in parts.infolist():
+            with parts.open(info) as stream:
+                content = stream.read(_MAX_BYTES - n_bytes + 1)
+            n_bytes += len(content)
+            check_most(path, n_bytes, _MAX_BYTES, "bytes once unpacked", _MEND)
+            n_cells += len(_CELL.findall(content))
+            n_texts += len(_TEXT.findall(content))
+            for merged in _MERGED.findall(content):
+                if (area := _AREA.search(merged)) is None:
+                    raise DataError(f"{path}: expected merged cells as in A1:B2; unmerge them")
+                left, top, right, bottom = range_boundaries(area[1].decode())
+                n_cells += (right - left + 1) * (bottom - top + 1)
+            check_most(path, max(n_cells, n_texts), MAX_CELLS, "cells", _MEND)
+
+
+def _check_area(path: Path, sheet: Worksheet) -> None:
+    """Refuse a sheet with a cell far from the others: openpyxl makes all cells in between."""
+    n = sheet.max_row * sheet.max_column
+    check_most(path, n, MAX_CELLS, f"cells in sheet {sheet.title!r}", _MEND)
 
 
 def _chosen(path: Path, sheets: list[Worksheet], name: str | None) -> Worksheet:
@@ -57,6 +106,8 @@ def _chosen(path: Path, sheets: list[Worksheet], name: str | None) -> Worksheet:
                 f"{did_you_mean(name, titles)}"
             )
         return found
+    for one in sheets:
+        _check_area(path, one)
     filled = [sheet for sheet in sheets if _has_content(sheet)]
     if len(filled) > 1:
         names = ", ".join(repr(sheet.title) for sheet in filled)

@@ -7,14 +7,12 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unidecode import unidecode
-
-from medstress.entities.names import fold_word
+from medstress.entities.names import fold_word, unaccented
 
 # A word with its possessive ending (not part of the word), or one punctuation mark. White space and
 # hyphens separate words. A mark is a word of its own: no name is found across a comma or full stop,
 # but names that contain one ("46,xx testicular disorder") are.
-_WORD = re.compile(r"(?P<word>[a-z0-9]+)(?:['`]s(?![a-z0-9])|(?<=s)['`](?![a-z0-9]))?|[^a-z0-9\s-]")
+_WORD = re.compile(r"(?P<word>[^\W_]+)(?:['`]s(?![^\W_])|(?<=s)['`](?![^\W_]))?|[^\w\s-]|_")
 
 MIN_STEM = 4
 """Shorter singulars are not trusted: hives is not HIV, AIDS is not aid."""
@@ -25,7 +23,7 @@ class Word:
     """One word or punctuation mark."""
 
     form: str
-    """The form that is compared: lower case, ASCII, singular if long enough."""
+    """The form that is compared: lower case, without accents, singular if long enough."""
     start: int
     """First character in the original text."""
     end: int
@@ -67,14 +65,14 @@ def _form(word: str) -> str:
 
 
 def _plain(text: str) -> tuple[str, list[int] | None]:
-    """Return lower-case ASCII, and the place of each character in `text` (None: the same)."""
+    """Return `unaccented`, and the place of each character in `text` (None: the same)."""
     if text.isascii():
         return text.casefold(), None
     pieces: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text):
         # One character may become none (a combining accent) or several (ß, ½).
-        piece = unidecode(character.casefold()).casefold()
+        piece = unaccented(character)
         pieces.append(piece)
         places += [place] * len(piece)
     return "".join(pieces), places

@@ -13,7 +13,7 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
-from medstress.engine.progress import DRAIN_SECONDS, Progress
+from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.labels import victim_labels
@@ -40,9 +40,6 @@ class Caps:
     """US dollars."""
     max_seconds: float | None = None
     """Seconds of asking."""
-    room: Callable[[Progress, int], int] | None = None
-    """Given the progress and the calls in flight, says how many more may be made now; for workers
-    that share the caps of one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +62,10 @@ class Portion:
     """Victims that may be in the folder but no longer in the experiment."""
     shard: Shard | None = None
     """The shard that runs: its trials only; what is about all trials belongs to the merged run."""
+    own: Collection[tuple[str, str]] | None = None
+    """(id, hash) of the items of the shard; None: of all."""
+    first_place: int = 0
+    """The place of the plan's first trial: a plan that was extended goes on where it ended."""
     caps: Caps | None = None
     """Limits in place of the experiment's."""
     is_judged: bool = True
@@ -77,6 +78,10 @@ class Portion:
     """Price of these calls in US dollars."""
     seconds: float = 0.0
     """Duration of the other runs."""
+
+    def owns(self, item: Any) -> bool:
+        """Return whether an item is the shard's."""
+        return self.own is None or (item.id, item.hash) in self.own
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,7 +174,7 @@ class Prepared:
 
     def trials(self) -> Iterator[Trial]:
         """Yield all trials, item by item, so that back ends can share prefixes."""
-        settings = self.experiment.experiment
+        settings, place = self.experiment.experiment, self.portion.first_place
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
                 (
@@ -184,9 +189,15 @@ class Prepared:
             for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue
-                for (group, ids, resources), part in product(selected, self.attacks):
-                    if item.id not in ids or not self.holds(dataset, group, victim.label, part):
-                        continue
+                arms_of_item = [
+                    (group, resources, part)
+                    for (group, ids, resources), part in product(selected, self.attacks)
+                    if item.id in ids and self.holds(dataset, group, victim.label, part)
+                ]
+                if not self.portion.owns(item):
+                    place += len(item.units()) * sum(self._n_runs(p) for *_, p in arms_of_item)
+                    continue
+                for group, resources, part in arms_of_item:
                     repeats = range(part.traits.repeats)
                     arms = product(self._seeds(part), repeats, item.units())
                     for seed, repeat, unit in arms:
@@ -205,8 +216,10 @@ class Prepared:
                             attack=part.attack.on_trial(seed, repeat),
                             resources=resources,
                             seed=seed,
+                            place=place,
                             flip_check=settings.flip_check,
                         )
+                        place += 1
 
     def holds(
         self,
@@ -239,13 +252,20 @@ class Prepared:
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):
             arms = sum(
-                len(self._seeds(part)) * part.traits.repeats
+                self._n_runs(part)
                 for part in self.attacks
                 if self.holds(dataset, group, victim, part)
             )
-            items = (i for i in self.items(dataset, group) if self.portion.asks(victim, i))
+            items = (
+                item
+                for item in self.items(dataset, group)
+                if self.portion.asks(victim, item) and self.portion.owns(item)
+            )
             n += sum(len(item.units()) for item in items) * arms
         return n
+
+    def _n_runs(self, part: AttackPart) -> int:
+        return len(self._seeds(part)) * part.traits.repeats
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:
         return (None,) if part.traits.deterministic else self.experiment.experiment.seeds

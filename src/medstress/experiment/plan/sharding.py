@@ -2,79 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from medstress.core.errors import OtherRunError
 from medstress.core.shards import Shard, cut
 from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.store.shards import KEY, PLACES, shard_of
+from medstress.store.shards import KEY
 
 
-def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> None:
+def take_shard(prepared: Prepared, shard: Shard) -> None:
     """Let a prepared experiment with open victims run one shard.
 
     Args:
         prepared: the whole plan, with passages fitted to the victims.
         shard: which part.
-        caps: what this shard may use up; default: its part of each limit of the experiment.
     """
     whole = prepared.portion
     shards = cut([part.questions for part in prepared.datasets], shard.of)
-    positions = {
-        part.label: {
-            item.id: position
-            for position, (item, number) in enumerate(zip(part.questions, numbers, strict=True))
-            if number == shard.number
-        }
-        for part, numbers in zip(prepared.datasets, shards, strict=True)
-    }
-    own = {
+    own = frozenset(
         (item.id, item.hash)
         for part, numbers in zip(prepared.datasets, shards, strict=True)
         for item, number in zip(part.questions, numbers, strict=True)
         if number == shard.number
-    }
-    told = {
-        "number": shard.number,
-        "of": shard.of,
-        "n_trials": prepared.n_trials(),
-        "positions": positions,
-        **_places_of_parts(prepared, positions),
-    }
+    )
+    entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
     prepared.portion = replace(
         whole,
         shard=shard,
-        asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
-        notes={**whole.notes, KEY: told},
-        caps=caps or part_of_limits(prepared, shard),
+        own=own,
+        notes={**whole.notes, KEY: entry},
+        caps=part_of_limits(prepared, shard),
     )
-
-
-def _places_of_parts(
-    prepared: Prepared, positions: Mapping[str, Mapping[str, int]]
-) -> dict[str, Any]:
-    """Return which of the victims of one name is asked about an item, if several share names.
-
-    The plan has all items of the first victim before those of the second, and results tell the
-    name alone: (name, data set, item) -> place of the victim.
-    """
-    names, asks = prepared.portion.names, prepared.portion.asks
-    places: dict[str, dict[str, dict[str, int]]] = {}
-    for place, victim in enumerate(prepared.victims):
-        if victim.label not in names:
-            continue
-        of_name = places.setdefault(names[victim.label], {})
-        for part in prepared.datasets:
-            of_name.setdefault(part.label, {}).update(
-                (item.id, place)
-                for item in part.questions
-                if item.id in positions[part.label] and asks(victim.label, item)
-            )
-    return {PLACES: places} if places else {}
 
 
 def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
@@ -89,42 +49,18 @@ def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
     return Caps(**parts)
 
 
-def check_shard(
-    folder: Path,
-    known: Mapping[str, Any],
-    prepared: Prepared,
-    begun: Callable[[], Iterable[tuple[str, str, str]]],
-) -> None:
-    """Check that a folder holds the shard that is to run, and that none of its items left it.
+def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Give the trials that an extension adds places after those of the plan that it extends.
+
+    So they stand in a run that is extended on one machine.
 
     Args:
-        folder: the run folder.
-        known: its manifest; empty if it is new.
-        prepared: the experiment.
-        begun: gives data set, id and hash of the items whose trials have begun.
-
-    Raises:
-        OtherRunError: the folder holds another shard, or a whole run.
+        prepared: the shard that is to run.
+        known: the folder's manifest, of the same shard.
     """
-    if not known:
-        return
-    held, wanted = shard_of(known), prepared.portion.shard
-    if held != wanted:
-        holds = "a whole run" if held is None else f"shard {held}"
-        asked = "no --shard was given" if wanted is None else f"--shard is {wanted}"
-        hint = "" if held is None else f" give --shard {held}, or"
-        raise OtherRunError(
-            f"{folder} holds {holds}, but {asked};{hint} choose another folder with --out", folder
-        )
-    if wanted is None:
-        return
-    positions = prepared.portion.notes[KEY]["positions"]
-    left = [item for dataset, item, _ in begun() if item not in positions.get(dataset, {})]
-    if left:
-        raise OtherRunError(
-            f"{folder} holds {len(left)} items, such as {left[0]!r}, that belong to other shards "
-            "now that the plan has other items (a --limit that is raised puts items in between); "
-            "merge all shards as they are, and run the new plan in the merged folder, which asks "
-            "what is new alone",
-            folder,
-        ).with_command("medstress merge DIR... --out DIR --partial")
+    portion, before = prepared.portion, known[KEY]
+    entry, first = portion.notes[KEY], before["first"]
+    if before["n_trials"] != entry["n_trials"]:
+        first += before["n_trials"]
+    notes = {**portion.notes, KEY: {**entry, "first": first}}
+    prepared.portion = replace(portion, first_place=first, notes=notes)

@@ -120,7 +120,6 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
         max_queries=caps.max_queries,
         max_tokens=caps.max_tokens,
         max_usd=caps.max_usd,
-        shared_room=caps.room,
         n_queries=so_far.n_queries + elsewhere.n_queries,
         n_tokens=so_far.n_tokens + elsewhere.n_tokens,
         n_usd=so_far.usd + elsewhere.usd,

@@ -77,10 +77,6 @@ class Inference(Kind):
         """One text or both."""
         return two_texts(item.text_a, item.text_b, mentions, side)
 
-    def characters(self, item: LabelledPair) -> int:
-        """Texts and labels."""
-        return len(item.text_a) + len(item.text_b) + sum(map(len, item.labels))
-
     def classes(self, items: Iterable[LabelledPair]) -> tuple[str, ...]:
         """The labels of all data sets."""
         return tuple(sorted({label for item in items for label in item.labels}))

@@ -177,7 +177,9 @@ def test_what_the_answering_name_adds_is_recorded() -> None:
         assert backend.endpoint == {
             "url": server.url,
             "model": "m",
+            "structured": True,
             "answered_as": "org/m-2024-08-06",
+            "gives_scores": True,
             "name_adds": {"path": "org/", "date": "-2024-08-06"},
         }
         backend.close()

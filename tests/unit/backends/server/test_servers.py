@@ -168,7 +168,9 @@ def test_the_name_that_answered_is_known_and_kept(said) -> None:
         assert backend.endpoint == {
             "url": server.url,
             "model": "fault-model",
+            "structured": True,
             "answered_as": "fault-model",
+            "gives_scores": True,
         }
         backend.expect({"answered_as": "fault-model-2024-08-06"})
         with pytest.raises(UsageError) as caught:

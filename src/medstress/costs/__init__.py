@@ -1,1 +1,0 @@
-"""What an experiment can cost at most, before a model is asked."""

@@ -1,1 +1,0 @@
-"""Choosing the exponent n on a tuning split, then the report on the rest."""

@@ -1,0 +1,203 @@
+"""MedFuzz on a server that follows schemas in some answers only, killed at every call.
+
+Whether it has followed one decides whether a later answer that does not stops the run, so a resumed
+run has to know it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from conversation_server import ConversationServer
+from medstress.api.run import Run, run
+from medstress.core.errors import OtherRunError, UsageError
+from medstress.experiment.plan import manifest
+from medstress.files.toml_values import toml_value
+from medstress.store.reader import RunReader
+from medstress.store.run_store import FILE
+from medstress.testing import rule_target, scripted_attacker, tiny_questions
+
+pytest.importorskip("openai")
+ITEMS = tiny_questions(3)
+IN_FLIGHT = 2
+ZYGOTE = """
+import os, sys
+import openai
+from medstress.cli.app import medstress_cli
+for line in sys.stdin:
+    if (pid := os.fork()) == 0:
+        with open("pid", "w") as file:
+            file.write(str(os.getpid()))
+        os._exit(medstress_cli(["run", "e.toml", "--quiet", "--out", line.strip()]))
+    print(os.waitpid(pid, 0)[1], flush=True)
+"""
+
+
+class Servers:
+    """A target and an attacker; calls `at` before the answer with a number, counted over both.
+
+    The attacker's first plan about an item is JSON; all else it says stands in a fence, and so
+    follows no schema.
+    """
+
+    def __init__(self, folder):
+        self.at = {}
+        self.n = 0
+        self.target = ConversationServer(
+            rule_target(ITEMS, {"tiny-0": "teacher"}), model="t", faults=self._before
+        )
+        self.attacker = ConversationServer(
+            scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."]),
+            model="a",
+            faults=self._before,
+        )
+        rows = [
+            {
+                "id": q.id,
+                "context": q.context,
+                "stem": q.stem,
+                "options": q.options,
+                "answer": q.key,
+            }
+            for q in ITEMS
+        ]
+        (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.experiment = {
+            "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
+            "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
+            "victim": {**_server(self.target), "answer_by": "generate"},
+            "role": {"attacker": _server(self.attacker)},
+            "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "gates": ["options"]},
+        }
+
+    def _before(self, asked):
+        self.n += 1
+        return self.at[self.n]() if self.n in self.at else None
+
+    def asked(self):
+        """The requests so far, by content."""
+        log = [*self.target.log, *self.attacker.log]
+        return Counter(json.dumps(asked.body, sort_keys=True) for asked in log)
+
+
+def _server(server):
+    return {
+        "backend": "openai",
+        "base_url": server.url,
+        "model": server.model,
+        "max_in_flight": IN_FLIGHT,
+    }
+
+
+@pytest.fixture
+def servers(tmp_path):
+    made = Servers(tmp_path)
+    with made.target, made.attacker:
+        yield made
+
+
+def root(folder):
+    with closing(RunReader(folder)) as reader:
+        return reader.root()
+
+
+def copied(folder, to):
+    """Copy what a killed process would leave: all that is committed."""
+    to.mkdir()
+    with (
+        closing(sqlite3.connect(folder / FILE)) as source,
+        closing(sqlite3.connect(to / FILE)) as copy,
+    ):
+        source.backup(copy)
+
+
+def test_a_resumed_run_knows_that_the_server_has_followed_a_schema(servers, tmp_path):
+    places = (13, 30)
+    whole = tmp_path / "whole"
+    for n in places:
+        servers.at[n] = lambda n=n: copied(whole, tmp_path / f"{n}")
+    run(servers.experiment, whole)
+    asked = servers.asked()
+    for n in places:
+        run(servers.experiment, tmp_path / f"{n}")
+        assert root(tmp_path / f"{n}") == root(whole) is not None
+    again = servers.asked()
+    assert again.keys() == asked.keys()
+    (_, attacker) = Run(whole).manifest()["endpoints"]
+    assert attacker["follows_schemas"] is True
+
+
+def test_whether_schemas_are_sent_is_changed_only_before_one_was_followed(servers, tmp_path):
+    whole, begun = tmp_path / "whole", tmp_path / "begun"
+    first = len(ITEMS)  # the clean questions come first
+    servers.at[first] = lambda: copied(whole, begun)
+    run(servers.experiment, whole)
+    for table in (servers.experiment["victim"], servers.experiment["role"]["attacker"]):
+        table["structured"] = False
+        with pytest.raises(OtherRunError, match=r"structured of .* was true, is false"):
+            run(servers.experiment, whole)
+        del table["structured"]
+    servers.experiment["role"]["attacker"]["structured"] = False
+    run(servers.experiment, begun)  # the attacker had answered nothing
+    del servers.experiment["role"]["attacker"]["structured"]
+    with pytest.raises(OtherRunError, match="attacker' was false, is true"):
+        run(servers.experiment, begun)
+
+
+def test_without_what_was_learned_such_a_run_would_stop(servers, tmp_path, monkeypatch):
+    """The servers are as hard as the tests need."""
+    servers.at[30] = lambda: copied(tmp_path / "whole", tmp_path / "30")
+    run(servers.experiment, tmp_path / "whole")
+    monkeypatch.setattr(manifest, "go_on", lambda *_: None)
+    with pytest.raises(UsageError, match="does not follow the requested JSON schema"):
+        run(servers.experiment, tmp_path / "30")
+
+
+@pytest.mark.kills
+def test_killed_at_every_call_it_resumes_to_the_same_root(servers, tmp_path):
+    tables = {**servers.experiment}
+    (tmp_path / "e.toml").write_text(
+        "\n".join(f"{name} = {toml_value(table)}" for name, table in tables.items())
+    )
+    zygote = subprocess.Popen(
+        [sys.executable, "-c", ZYGOTE],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def go(out):
+        servers.n = 0
+        zygote.stdin.write(f"{out}\n")
+        zygote.stdin.flush()
+        return int(zygote.stdout.readline())
+
+    def kill():
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        return "drop"
+
+    with zygote:
+        assert go("whole") == 0
+        whole, n = servers.asked(), servers.n
+        before = whole
+        for number in range(1, n + 1):
+            servers.at = {number: kill}
+            assert go(f"k{number}") == signal.SIGKILL
+            servers.at = {}
+            assert go(f"k{number}") == 0, number
+            assert root(tmp_path / f"k{number}") == root(tmp_path / "whole")
+            asked = servers.asked() - before
+            before = servers.asked()
+            assert asked.keys() == whole.keys()
+            assert (asked - whole).total() <= 2 * IN_FLIGHT
+        zygote.stdin.close()

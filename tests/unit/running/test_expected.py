@@ -1,0 +1,101 @@
+"""What a dry run expects: of searches by simulation, of answers by their kind."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from medstress.attacks.protocol import AttackTraits, SearchOn
+from medstress.core.calls import Decoding
+from medstress.core.items import Question
+from medstress.running.expected import Usual, expected, size_of, written
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.templates import load_template
+
+QUESTION = Question(id="1", stem="Which drug?", options=("a", "b", "c", "d"), key="A")
+USUAL = Usual(accuracy=0.6, flips=0.3)
+
+
+def simulated(traits: AttackTraits, n: int, draws: random.Random) -> tuple[int, bool]:
+    """One trial: queries about the edited item, and whether a right answer was lost."""
+    right = draws.random() < USUAL.accuracy
+    if not right and not traits.attack_all and not traits.is_static:
+        return min(n, int(traits.asks_wrong)), False
+    asked, lost = 0, False
+    for _ in range(n):
+        asked += 1
+        lost = lost or draws.random() < USUAL.flips
+        if lost and traits.search_on is not SearchOn.ALWAYS:
+            break
+    return asked, lost and right
+
+
+@pytest.mark.parametrize(
+    ("n", "keys"),
+    [
+        (1, {}),
+        (5, {}),
+        (5, {"search_on": SearchOn.ALWAYS}),
+        (5, {"attack_all": True}),
+        (5, {"asks_wrong": True}),
+        (0, {"asks_wrong": True}),
+        (1, {"is_static": True}),
+    ],
+)
+def test_expected_queries_are_the_mean_of_simulated_searches(n: int, keys: dict[str, Any]) -> None:
+    traits, draws = AttackTraits(stream="s", budget=max(n, 1), **keys), random.Random(0)
+    trials = [simulated(traits, n, draws) for _ in range(20_000)]
+    queries, lost = expected(traits, n, USUAL)
+    assert queries == pytest.approx(sum(q for q, _ in trials) / len(trials), abs=0.05)
+    assert lost == pytest.approx(sum(s for _, s in trials) / len(trials), abs=0.02)
+
+
+def test_a_victim_that_never_flips_is_asked_for_the_whole_budget() -> None:
+    usual = Usual(accuracy=1.0, flips=0.0)
+    assert expected(AttackTraits(stream="s", budget=7), 7, usual) == (7.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer_by", "model", "most", "about"),
+    [
+        (AnswerBy.LETTER, "m", 128, 1),
+        (AnswerBy.TEXT, "m", 128, 0),
+        (AnswerBy.GENERATE, "m", 128, 2),
+        (AnswerBy.GENERATE, "m", 1, 1),
+        (AnswerBy.GENERATE, "m", 2048, 600),
+        (AnswerBy.GENERATE, "org/o3-mini", 300, 300),
+    ],
+)
+def test_what_is_written_depends_on_the_kind_of_answer(
+    answer_by: AnswerBy, model: str, most: int, about: int
+) -> None:
+    task = MultipleChoice(
+        template=load_template("qstab"),
+        answer_by=answer_by,
+        decoding=Decoding(max_new_tokens=most),
+    )
+    size = size_of(task, QUESTION, model)
+    assert size.about_out == about <= max(size.most_out, 0)
+    assert 0 < size.about_in < size.most_in
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("o1", True),
+        ("openai/o4-mini", True),
+        ("gpt-5-nano", True),
+        ("deepseek-r1", True),
+        ("deepseek-reasoner", True),
+        ("qwen3-30b-thinking", True),
+        ("gpt-oss:20b", True),
+        ("gpt-4o", False),
+        ("solo3", False),
+        ("meta-r1b", False),
+        ("llama-3.1-8b", False),
+    ],
+)
+def test_models_that_reason_are_known_by_name(model: str, expected: bool) -> None:
+    assert written(model, 128) == (128 if expected else 2)
