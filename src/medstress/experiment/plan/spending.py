@@ -103,19 +103,19 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     so_far, elsewhere = usage_of(store, prepared), prepared.portion
     caps = elsewhere.caps or Caps(**{name: getattr(settings, name) for name in LIMITS})
     prices = all_prices(prepared.experiment)
-    # A role that shares a victim's back end has the victim's price during the run.
-    backends = {part.label: part.backend for part in prepared.roles}
-    backends |= {victim.label: victim.backend for victim in prepared.victims}
-    of_backend = {id(backends[label]): prices[label] for label in backends if label in prices}
+    # Where roles and victims share a back end, the dearest counts during the run.
+    own: dict[int, list[Price]] = {}
+    for part in (*prepared.victims, *prepared.roles):
+        own.setdefault(id(part.backend), []).extend(filter(None, [prices.get(part.label)]))
 
     def usd(backend: Backend, answer: Answer) -> float:
-        price = of_backend.get(id(backend))
-        return 0.0 if price is None else price.usd(answer.tokens_in, answer.tokens_out)
+        known = own.get(id(backend), [])
+        return max((price.usd(answer.tokens_in, answer.tokens_out) for price in known), default=0.0)
 
     left = (caps.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
     return Limits(
         until=None if caps.max_seconds is None else prepared.started + left,
-        trial_seconds=settings.trial_seconds,
+        trial_seconds=settings.trial_seconds or None,
         drain_seconds=prepared.drain_seconds,
         max_queries=caps.max_queries,
         max_tokens=caps.max_tokens,
