@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 
 import pytest
 
-FREE = ("--set", "victim.free.price_in=0", "--set", "victim.free.price_out=0")
+from medstress.running.dry_run import dollars, dry_run
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
+
+FREE = ("victim.free.price_in=0", "victim.free.price_out=0")
 RULE = '{"pattern": "", "reply": "A"}\n'
 
 
@@ -23,28 +28,36 @@ def priced(bench):
     return bench
 
 
-def dry(bench, medstress, *extra):
-    told = medstress(*bench.arguments("--dry-run", *extra))
-    assert (told.code, told.err) == (0, "")
-    return told.out
+def dry(bench, *overrides, out=None):
+    """Prepare the experiment and bound it; nothing is asked."""
+    prepared = prepare(Path(bench.write()), overrides=overrides)
+    with opened_victims(prepared, lambda _: None):
+        return dry_run(prepared, out or bench.out)
 
 
-def number(pattern, text):
-    found = re.search(pattern, text)
-    assert found, text
-    return float(found[1].replace(",", ""))
+def said(costs):
+    return " ".join(remark.sentence for remark in costs.remarks())
 
 
-def test_a_dry_run_tells_money_at_the_given_prices(priced, medstress):
-    told = dry(priced, medstress)
-    queries = number(r"estimate for dear: about ([\d,]+) queries", told)
-    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
-    most = number(r"at most \$([\d,.]+) \(bound\)", told)
-    bound = number(r"queries: at most ([\d,]+) ", told) / 2
+def test_money_is_counted_at_the_given_prices(priced):
+    costs = dry(priced)
+    dear, free = costs.costs
     # 128 tokens written a query at most, and 2 by a letter, at 10 dollars a million.
-    assert most >= bound * 128 * 10 / 1e6
-    assert queries * 2 * 10 / 1e6 < about < queries * 128 * 10 / 1e6
-    assert "without free, which have no price" in told
+    assert dear.most_usd >= dear.bound * 128 * 10 / 1e6
+    assert dear.about_queries * 2 * 10 / 1e6 < dear.usd < dear.about_queries * 128 * 10 / 1e6
+    assert dear.long_usd > dear.about_queries * 128 * 10 / 1e6
+    assert (free.usd, costs.total.usd) == (None, dear.usd)
+    assert costs.bound == dear.bound + free.bound
+
+
+def test_the_command_prints_bound_estimate_and_least_loss(priced, medstress):
+    costs, told = dry(priced), medstress(*priced.arguments("--dry-run"))
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"queries: at most {costs.bound:,} (exact bound)\n")
+    for heading in ("Model", "Tokens", "Dollars", "Least loss"):
+        assert heading in told.out
+    for remark in costs.remarks():
+        assert remark.sentence in told.out
 
 
 def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkeypatch):
@@ -60,34 +73,31 @@ def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkey
         bench.tables["victim"] = [
             {"backend": "openai", "base_url": server.url, "model": server.model}
         ]
-        told = dry(bench, medstress)
-        asked_before = len(server.log)
+        costs = dry(bench)
+        assert not server.log, "a dry run asks nothing"
         assert medstress(*bench.arguments()).code == 0
-    assert asked_before == 0, "a dry run asks nothing"
-    most = number(r"at most ([\d,]+) \(bound: a token has a byte or more\)", told)
     (spent,) = bench.summary()["performance"]["spending"]
-    assert 0 < spent["tokens_in"] + spent["tokens_out"] <= most
+    assert 0 < spent["tokens_in"] + spent["tokens_out"] <= costs.total.most_tokens
 
 
-@pytest.mark.release
-def test_time_is_told_from_a_run_of_the_same_model(bench, medstress):
-    assert "time of careful: unknown (no earlier run of this model" in dry(bench, medstress)
+def test_time_is_that_of_a_run_of_the_same_model(bench, medstress):
+    assert dry(bench).total.minutes is None
     assert medstress(*bench.arguments()).code == 0
     n = bench.summary()["performance"]["calls"]
-    told = dry(bench, medstress)
-    assert f"(measured over {n} calls in {bench.out})" in told
-    assert re.search(r"time of careful: at most [\d.,e+-]+ seconds, at [\d.,e+-]+ calls a s", told)
-    beside = medstress(*bench.arguments("--dry-run", out=bench.root / "other"))
-    assert f"calls in {bench.out})" in beside.out
+    assert dry(bench).total.minutes > 0
+    other = dry(bench, out=bench.root / "other")
+    assert other.total.minutes > 0
+    assert f"(measured over {n} calls in {bench.out})" in said(other)
     bench.tables["victim"][0]["version"] = "another model"
-    assert "time of careful: unknown" in dry(bench, medstress)
+    assert dry(bench).total.minutes is None
 
 
-def test_time_is_told_from_the_shared_cache(bench, medstress, tmp_path):
+def test_time_is_that_of_the_shared_cache(bench, medstress, tmp_path):
     bench.tables["experiment"]["cache"] = "shared"
     assert medstress(*bench.arguments(out=tmp_path / "deep" / "run")).code == 0
-    told = dry(bench, medstress)
-    assert f"calls in {bench.root / 'shared'})" in told
+    costs = dry(bench)
+    assert costs.total.minutes > 0
+    assert "(assumed)" in said(costs)
 
 
 def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
@@ -103,7 +113,9 @@ def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
 def test_without_prices_nothing_is_said_of_money(bench, medstress):
     assert "Spent:" not in medstress(*bench.arguments()).out
     assert bench.summary()["performance"]["usd"] is None
-    assert "money: unknown (no victim has price_in and price_out)" in dry(bench, medstress)
+    costs = dry(bench)
+    assert (costs.total.usd, costs.total.most_usd) == (None, None)
+    assert "max_usd" not in said(costs)
 
 
 def served(bench, server, **keys):
@@ -189,19 +201,18 @@ def test_the_estimate_of_money_is_near_what_a_run_costs(bench, medstress, kind):
         bench.tables["victim"][0]["max_in_flight"] = 8
         bench.tables["experiment"] |= {"flip_check": True, "controls": ["no_op"], "seeds": [0]}
         bench.tables["attack"] = [bench.attack("random")]
-        first = dry(bench, medstress)
+        first = dry(bench)
         assert medstress(*bench.arguments()).code == 0
-        second = dry(bench, medstress, "--out", str(bench.root / "other"))
+        second = dry(bench, out=bench.root / "other")
     paid = bench.summary()["performance"]["usd"]
-    for told, factor in ((first, 4), (second, 2)):
-        about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
-        assert paid / factor < about < paid * factor
-        assert paid <= number(r"at most \$([\d,.]+) \(bound\)", told)
-    assert "(assumed)" in first
-    assert f"calls in {bench.out})" in second
-    assert ("uncertain: this model may reason" in first) == (kind == "reasons")
-    assert ("uncertain: up to" in first) == (kind not in ("reasons", "by letter"))
-    assert "uncertain" not in second
+    for costs, factor in ((first, 4), (second, 2)):
+        assert paid / factor < costs.total.usd < paid * factor
+        assert paid <= costs.total.most_usd
+    assert "(assumed)" in said(first)
+    assert f"calls in {bench.out})" in said(second)
+    assert ("uncertain" in said(first)) == (kind != "by letter")
+    assert "uncertain" not in said(second)
+    assert second.total.long_usd is None, "measured"
 
 
 def test_a_model_that_explains_its_answers_is_within_the_range_that_is_told(bench, medstress):
@@ -211,29 +222,32 @@ def test_a_model_that_explains_its_answers_is_within_the_range_that_is_told(benc
     explained = "Let me think about this question. " * 12
     with FaultServer(answer=lambda prompt: explained + of_case(prompt), counts=True) as server:
         served(bench, server, answer_by="generate", price_in=1, price_out=8)
-        first = dry(bench, medstress)
+        first = dry(bench)
         assert medstress(*bench.arguments()).code == 0
-        second = dry(bench, medstress, "--out", str(bench.root / "other"))
+        second = dry(bench, out=bench.root / "other")
     paid = bench.summary()["performance"]["usd"]
-    about = number(r"money: about \$([\d,.]+) \(estimate\)", first)
-    assert about < paid < number(r"up to \$([\d,.]+) if every answer takes max_new", first)
-    assert paid < number(r"--set experiment.max_usd=([\d.]+) would", first)
-    assert "uncertain: up to 128 a query if it explains its answers" in first
-    assert "up to" not in second, "measured"
+    assert first.total.usd < paid < first.total.long_usd
+    assert paid < proposed(first)
+    assert "up to 128 if it reasons or explains its answers" in said(first)
+    assert second.total.long_usd is None, "measured"
+
+
+def proposed(costs):
+    return float(re.search(r"no max_usd: --set experiment.max_usd=([\d.]+) would", said(costs))[1])
 
 
 @pytest.mark.parametrize(
     ("max_usd", "words"),
     [
-        (1e-6, "queries; the same command with a higher max_usd goes on from there"),
-        (0.01, "; the estimate does not reach it, but long answers would"),
-        (100, "; it is not below the bound, so nothing is left out"),
+        (1e-6, "stops this after about 0 of "),
+        (0.01, "stops this above the estimate, below that of long answers"),
+        (100, "stops this never: it is not below the bound"),
     ],
 )
-def test_a_dry_run_says_where_max_usd_stops_the_run(priced, medstress, max_usd, words):
-    told = dry(priced, medstress, "--set", f"experiment.max_usd={max_usd}", *FREE)
-    (line,) = [line for line in told.splitlines() if line.startswith("max_usd stops this at $")]
-    assert line.endswith(words)
+def test_a_dry_run_says_where_max_usd_stops_the_run(priced, max_usd, words):
+    costs = dry(priced, f"experiment.max_usd={max_usd}", *FREE)
+    assert words in said(costs)
+    assert said(costs).count("max_usd") == 1
 
 
 @pytest.mark.release
@@ -246,18 +260,18 @@ def test_where_max_usd_stops_the_run_is_where_the_run_stops(bench, medstress):
         served(bench, server, answer_by="generate", price_in=1, price_out=8)
         assert medstress(*bench.arguments(out=bench.root / "whole")).code == 0
         n = len(server.log)
-        about = number(r"money: about \$([\d,.]+) \(est", dry(bench, medstress))
-        bench.tables["experiment"]["max_usd"] = round(about / 2, 6)
-        told = dry(bench, medstress)
+        bench.tables["experiment"]["max_usd"] = round(dry(bench).total.usd / 2, 6)
+        costs = dry(bench)
         assert medstress(*bench.arguments()).code == 0
         asked = len(server.log) - n
-        resumed = dry(bench, medstress)
-    expected = number(r"about 50 % of the estimate, ([\d,]+) of", told)
+        resumed = dry(bench)
+    expected = float(re.search(r"after about ([\d,]+) of", said(costs))[1].replace(",", ""))
     assert expected / 2 < asked < expected * 2
-    assert number(r"\(and what is in flight\), \$([\d.]+) of it spent already", resumed) > 0
+    assert resumed.spent > 0
+    assert f", {dollars(resumed.spent)} of it spent already" in said(resumed)
 
 
-def test_money_is_told_of_labelled_pairs_too(medstress, bench):
+def test_money_of_labelled_pairs_is_estimated_too(medstress, bench):
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     from fault_server import FaultServer
 
@@ -272,33 +286,29 @@ def test_money_is_told_of_labelled_pairs_too(medstress, bench):
         bench.tables["dataset"] = [{"name": "nli", "path": "items.jsonl"}]
         bench.tables["attack"] = [{"name": "swap_noise", "scope": "all"}]
         del bench.tables["entities"]
-        told = dry(bench, medstress)
+        costs = dry(bench)
         assert not server.log
         assert medstress(*bench.arguments()).code == 0
     paid = bench.summary()["performance"]["usd"]
-    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
-    assert paid / 3 < about < paid * 3
+    assert paid / 3 < costs.total.usd < paid * 3
 
 
 def test_only_a_run_that_asked_alike_tells_what_to_expect(bench, medstress):
     """Another prompt, way to answer or model says nothing; nor does a damaged folder."""
     assert medstress(*bench.arguments(out=bench.root / "first")).code == 0
-    alike = dry(bench, medstress)
-    assert f"measured over {bench.summary(bench.root / 'first')['performance']['calls']}" in alike
-    for change in ("victim.prompt=chat", "victim.version=another", "victim.answer_by=generate"):
-        told = medstress(*bench.arguments("--dry-run", "--set", change))
-        assert told.code or "(assumed)" in told.out
+    n = bench.summary(bench.root / "first")["performance"]["calls"]
+    assert f"measured over {n} calls" in said(dry(bench))
+    for change in ("victim.prompt=chat", "victim.version=another"):
+        assert "(assumed)" in said(dry(bench, change))
     (bench.root / "first" / "run.sqlite").write_bytes(b"SQLite format 3\x00 and nothing else")
-    assert "(assumed)" in dry(bench, medstress)
+    assert "(assumed)" in said(dry(bench))
 
 
-def test_without_max_usd_a_dry_run_proposes_one(priced, medstress):
-    told = dry(priced, medstress)
-    proposed = number(r"no max_usd: nothing .* --set experiment.max_usd=([\d.]+) would", told)
-    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
-    most = number(r"up to \$([\d,.]+) if every answer takes max_new_tokens", told)
-    assert about < proposed
-    assert proposed == pytest.approx(most, rel=0.06), "long answers do not stop the run"
+def test_without_max_usd_a_dry_run_proposes_one(priced):
+    costs = dry(priced)
+    assert costs.total.usd < proposed(costs)
+    long = costs.total.long_usd
+    assert proposed(costs) == pytest.approx(long, rel=0.06), "long answers do not stop the run"
 
 
 def test_answers_of_the_cache_cost_nothing(bench, medstress):

@@ -342,7 +342,7 @@ def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(
     stopped = "Stopped by max_queries = "
     for most in (1, 50, 50, whole.n_calls - 1):
         assert bench.run("--set", f"experiment.max_queries={most}") == 0
-        assert f"{stopped}{most}\n" in capsys.readouterr().out
+        assert f"{stopped}{most}; next: medstress run " in capsys.readouterr().out
         assert len(bench.received()) == most
         state = bench.summary()["experiment"]
         assert (state["complete"], state["finished"]) == (False, None)

@@ -132,6 +132,12 @@ class BackendQueue:
         taken, group.entries = group.entries[:most], group.entries[most:]
         return CallGroup(entries=taken, ahead=iter(()), trial=group.trial)
 
+    def take_all(self) -> list[CallGroup]:
+        """Take all groups off the queue."""
+        groups = [group for heap in (self._waiting, self._alone) for _, _, group in sorted(heap)]
+        self._waiting, self._alone = [], []
+        return groups
+
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""
 

@@ -54,6 +54,18 @@ def next_batch(
     return batch
 
 
+def deliver_known(
+    queue: BackendQueue, known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
+) -> None:
+    """Deliver the waiting calls with a stored answer; the others go on waiting."""
+    groups = queue.take_all()
+    entries = [entry for group in groups for entry in group.entries]
+    stored = known.lookup([entry.key for entry in entries])
+    for group in groups:
+        if missing := _undelivered(group.entries, stored, deliver):
+            queue.add(replace(group, entries=missing))
+
+
 def _groups(queue: BackendQueue, room: int, *, starts: bool) -> list[CallGroup]:
     """Take the next groups that fit; an isolated group only at the start of a batch."""
     if starts and queue.next_is_alone:

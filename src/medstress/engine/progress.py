@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,11 +23,11 @@ class Limits:
     max_queries: int | None = None
     """Computed calls, including baselines and calls ahead; never exceeded."""
     max_tokens: int | None = None
-    """Tokens read and written; may be exceeded by one batch."""
+    """Tokens read and written; may be exceeded by about one batch."""
     max_usd: float | None = None
-    """Cost in US dollars; may be exceeded by one batch."""
+    """Cost in US dollars; may be exceeded by about one batch."""
     until: float | None = None
-    """End of the run's time, on the monotonic clock."""
+    """End of the run's time, on the monotonic clock; calls in flight have `drain_seconds` more."""
     trial_seconds: float | None = None
     """Time for one trial, from its first call."""
     drain_seconds: float = DRAIN_SECONDS
@@ -41,16 +42,26 @@ class Limits:
     """Cost of an answer of a back end."""
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
-        """Return how many more calls may be made."""
-        if self.until is not None and time.monotonic() >= self.until:
+        """Return how many more calls may be made; 0 may be for as long as others are in flight."""
+        if self.is_late:
             return 0
-        if self.max_tokens is not None and self.n_tokens + progress.n_tokens >= self.max_tokens:
-            return 0
-        if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:
-            return 0
+        n = self.n_queries + progress.n_computed
+        for limit, used in (
+            (self.max_tokens, self.n_tokens + progress.n_tokens),
+            (self.max_usd, self.n_usd + progress.usd),
+        ):
+            # Calls in flight will cost what calls have cost so far; of the first, nobody knows.
+            coming = 0.0 if not n_in_flight else n_in_flight * used / n if n else math.inf
+            if limit is not None and used + coming >= limit:
+                return 0
         if self.max_queries is None:
             return sys.maxsize
-        return self.max_queries - self.n_queries - progress.n_computed - n_in_flight
+        return self.max_queries - n - n_in_flight
+
+    @property
+    def is_late(self) -> bool:
+        """True if the run's time is up."""
+        return self.until is not None and time.monotonic() >= self.until
 
 
 @dataclass(slots=True)

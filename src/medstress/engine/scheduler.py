@@ -19,7 +19,7 @@ from medstress.core.errors import BackendError, MedstressError, StoreError, Usag
 from medstress.core.outcomes import Verdict
 from medstress.engine.asking import OutOfTimeError
 from medstress.engine.backend_queue import BackendQueue, Batch, CallGroup, QueuedCall
-from medstress.engine.batches import most_held, next_batch
+from medstress.engine.batches import deliver_known, most_held, next_batch
 from medstress.engine.deadlines import Deadlines
 from medstress.engine.garbage_collection import rare_collections
 from medstress.engine.inquiry import InquiryVerdict
@@ -152,7 +152,9 @@ class Scheduler:
         self._write()
 
     def _end_overdue(self) -> None:
-        """End the trials whose time is up."""
+        """End the trials whose time is up; a limit that stops the run is no fault of theirs."""
+        if self.progress.stopped or self._limits.is_late:
+            return
         for running in self._deadlines.overdue(self._running.values()):
             for queue in self._queues.values():
                 queue.forget(running)
@@ -291,15 +293,12 @@ class Scheduler:
         for queue in self._queues.values():
             while queue.idle and not self.progress.stopped:
                 most = self._limits.room(self.progress, self._n_in_flight())
-                if most <= 0:
-                    # A batch in flight may yet fail and leave room.
-                    self.progress.stopped = not self._n_in_flight()
-                    break
                 size = min(most, queue.backend.traits.batch_size)
                 entries = next_batch(queue, size, self._known, partial(self._deliver, queue))
                 if not entries and queue.idle:
-                    # The rest of the limit does not hold the calls of one query.
-                    self.progress.stopped = True
+                    # The rest of the limit does not hold the calls of one query. A batch in flight
+                    # may yet fail and leave room, and stored answers cost nothing.
+                    self.progress.stopped = not (self._n_in_flight() or self._deliver_known())
                     break
                 if entries:
                     # Journalled and committed before the back end sees it.
@@ -308,6 +307,14 @@ class Scheduler:
                     self._deadlines.begin(entries)
                     self._unsent = ()
                     queue.submit(Batch(entries))
+
+    def _deliver_known(self) -> bool:
+        """Answer waiting calls whose answers are stored; return whether a trial goes on."""
+        if self._limits.is_late:
+            return False
+        for queue in self._queues.values():
+            deliver_known(queue, self._known, partial(self._deliver, queue))
+        return bool(self._runnable)
 
     def _collect(self) -> None:
         futures = [future for queue in self._queues.values() for future in queue.in_flight]

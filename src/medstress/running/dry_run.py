@@ -232,7 +232,7 @@ class _Counting:
         self._bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
         about, lost = expected(traits, n, usual, is_control=is_control)
-        drawn = (label, draws, trial.dataset, trial.group, item.id, trial.seed, trial.repeat)
+        drawn = (label, draws, trial.dataset, trial.group, item.id, trial.seed or 0, trial.repeat)
         if isinstance(attack, ControlArm):
             # Equal arms ask the same variants, so that the longest holds the others.
             new, most = self._unpaid(drawn, n), n + n_checks

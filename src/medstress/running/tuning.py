@@ -52,7 +52,7 @@ from medstress.running.run import (
     with_models,
 )
 from medstress.store.database import translated
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import FILE, throw_away
 
 MIN_ITEMS = 5
