@@ -14,8 +14,8 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.running.prepare import prepare
+from medstress.running.transfer import replacements
 from medstress.testing import PerturbationTable, tiny_resources
-from medstress.transfer.inquiries import replacements
 from rows import rows_of
 
 PLANTED = '''

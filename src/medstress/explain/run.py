@@ -14,9 +14,9 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
-from medstress.running.follow_ups import Stage
+from medstress.running.asking import ask
 from medstress.running.prepare import Watcher
-from medstress.running.run import ask
+from medstress.running.stages import Stage
 from medstress.store.codec import edits_text
 from medstress.store.reader import RunReader
 

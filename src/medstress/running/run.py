@@ -14,7 +14,7 @@ from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
-from medstress.experiment.file.config import LIMITS, Experiment
+from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
@@ -23,23 +23,19 @@ from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running import criteria
 from medstress.running.follow_ups import (
-    CHOICES,
-    FollowUp,
-    Stage,
     computes_more,
     distances,
     follow_up_hashes,
     keep_similarities,
     stages_of,
-    superseded,
 )
 from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
-from medstress.running.own_runs import OwnRun, is_own_run, keep_own, new_id, own_run, who_is_asked
-from medstress.running.prepare import Watcher, prepare, resolve
+from medstress.running.own_runs import is_own_run, keep_own, new_id
+from medstress.running.prepare import Watcher, prepare
 from medstress.running.shared_cache import share_again
-from medstress.store.load import stored_manifest
-from medstress.store.reader import read
+from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
+from medstress.store.reader import stored_manifest
 from medstress.store.root import SUPERSEDED
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
@@ -221,75 +217,6 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
     # The lock of a run that was killed early may be there.
     if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
-
-
-def ask(
-    folder: Path,
-    stages: Sequence[Stage],
-    experiment: str | Path | Mapping[str, Any] | None = None,
-    *,
-    overrides: Sequence[str] = (),
-    complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    confirm: Callable[[Sequence[str]], None] = lambda _: None,
-    most: Callable[[Experiment], str] = lambda _: "",
-    dry_run: bool = False,
-    watcher: Watcher | None = None,
-) -> str | None:
-    """Ask more of the trials of a run; what was asked before is not asked again.
-
-    Models, servers and keys come from the experiment, never from the folder. The folder must be a
-    run of this experiment: its items, victims, roles and attacks are compared by content first.
-
-    Args:
-        folder: the run.
-        stages: what is asked.
-        experiment: the file, recipe or dict that the folder is a run of; default: what this user
-            ran in this folder on this machine.
-        overrides: as the command line's --set.
-        complete: fills in what the command decides, before the tables are checked.
-        confirm: is shown who is asked, where the experiment is not given; raises to refuse.
-        most: says how much is asked at most.
-        dry_run: say what would be asked, and ask nothing.
-        watcher: callbacks for progress.
-
-    Returns:
-        A sentence on the limit that ended it; None if everything was asked.
-
-    Raises:
-        UsageError: the experiment cannot be used, or is not known.
-        StoreError: the folder is a run of another experiment.
-    """
-    watcher = watcher or Watcher()
-    given: str | Path | Mapping[str, Any] | Source | None = experiment
-    own = read(folder, lambda one: given or own_run(folder, one.manifest, one.commits_after))
-    if isinstance(own, OwnRun):
-        own.check_targets()
-        given, overrides = own.experiment, (*own.overrides, *overrides)
-        if not dry_run:
-            checked, _, _ = resolve(given, overrides, complete=complete)
-            lines = [*who_is_asked(checked), most(checked)]
-            if own.n_later:
-                lines.append(f"{own.n_later} commits were added since the run last ended well")
-            confirm(lines)
-    assert given is not None
-    bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
-    wish = Wish(asks_again=True, dry_run=dry_run)
-    lock = lock_folder(folder)
-    try:
-        with opened_victims(bench, watcher.note, baselines=False):
-            stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
-    finally:
-        lock.release()
-    if stop is None:
-        return None
-    own = bench.experiment.experiment
-    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
-    which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
-    return (
-        f"stopped at {which}: {stop.stage} is done for {stop.n_ended} of {stop.n_planned}; raise "
-        f"the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the "
-        "command to continue"
-    )
 
 
 @contextmanager
