@@ -95,7 +95,10 @@ def explaining(selection: Selection, settings: Settings) -> Stage:
                 "finer values stay"
             )
 
-    return Stage(name="explain", works=works, words=words)
+    def most(_: Prepared, work: Explanation) -> int:
+        return 2 * work.settings.evaluations
+
+    return Stage(name="explain", works=works, most=most, words=words)
 
 
 def _finest(run: Run) -> dict[tuple[str, str], int]:

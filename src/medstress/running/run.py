@@ -35,7 +35,7 @@ from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wis
 from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
 from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.shared_cache import share_again
-from medstress.store.reader import read
+from medstress.store.reader import RunReader, read
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
@@ -458,6 +458,13 @@ def _follow_up(
             watcher.note(line)
             watcher.announce(line)
         if wish.dry_run:
+            from medstress.running.dry_run import follow_up_lines
+
+            ended = set(run.folder.read(RunReader.trials_of_analyses))
+            left = (one for one in stage.works(bench, run) if one.id not in ended)
+            most = [(one, stage.most(bench, one)) for one in left]
+            for line in follow_up_lines(bench, most, store.folder):
+                watcher.announce(line)
             continue
         works = list(stage.works(bench, run))
         store.write_manifest(dict(stage.entries(bench, run)))

@@ -19,6 +19,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.running.follow_ups import Stage
 from medstress.running.prepare import Watcher
 from medstress.running.run import ask
+from medstress.significance.bounds import bound_of
 from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, outlook, studies
@@ -107,7 +108,11 @@ def significance(selection: Selection | None = None) -> Stage:
             return {}
         return with_scope(run.manifest, settings, scope_of(settings, run.manifest))
 
-    return Stage(name="significance", works=works, words=words, entries=entries)
+    def most(bench: Prepared, study: Study) -> int:
+        attack = tools_of(bench).attacks[study.attack_label]
+        return bound_of(attack.attempts, _settings(bench)).n_conversations
+
+    return Stage(name="significance", works=works, most=most, words=words, entries=entries)
 
 
 def run_tests(

@@ -105,8 +105,9 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.
     own: dict[int, list[Price]] = {}
-    for part in (*prepared.victims, *prepared.roles):
-        own.setdefault(id(part.backend), []).extend(filter(None, [prices.get(part.label)]))
+    backends = [(victim.label, victim.backend) for victim in prepared.victims]
+    for label, part in (*backends, *((role.label, role.backend) for role in prepared.roles)):
+        own.setdefault(id(part), []).extend(filter(None, [prices.get(label)]))
 
     def usd(backend: Backend, answer: Answer) -> float:
         known = own.get(id(backend), [])
