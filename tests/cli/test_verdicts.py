@@ -39,7 +39,12 @@ def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     whole = "\n".join(page)
     warnings = [warning["sentence"] for warning in summary["warnings"]]
     assert any("is missed" in warning for warning in warnings)
-    for each in (*warnings, summary["root"], summary["experiment"]["fingerprint"], "Repeated by: "):
+    for each in (
+        *warnings,
+        summary["root"],
+        summary["experiment"]["fingerprint"],
+        "To repeat it with its experiment file: ",
+    ):
         assert escape(each) in whole
     assert "and of no others" in whole
     assert "were fixed before the first query" in whole

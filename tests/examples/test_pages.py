@@ -143,8 +143,8 @@ def test_the_functions_of_the_victims_page_are_victims(
     codes = blocks("docs/victims.md", "python")
     assert len(codes) == 2
     Path("my_model.py").write_text(codes[number], encoding="utf-8")
-    prompt = blocks("docs/answers.md", "jinja")[0]
-    Path("mine.jinja").write_text(prompt, encoding="utf-8")
+    prompt = blocks("docs/answers.md", "text")[0]
+    Path("mine.txt").write_text(prompt, encoding="utf-8")
     victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
     item = ms.Question(
         id="q",
@@ -155,7 +155,7 @@ def test_the_functions_of_the_victims_page_are_victims(
     )
     trial = ms.attack_one(
         item,
-        {**victim, "prompt": "mine.jinja"},
+        {**victim, "prompt": "mine.txt"},
         ms.attacks.EntitySubstitution(sampler="nearest", budget=2),
         entities={"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
     )

@@ -149,6 +149,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     n_calls = len(two.received())
     with workbench.forged(two.out) as db:
         db.execute("DELETE FROM verdicts WHERE verdict = 'asked' AND trial % 2")
+        db.execute("UPDATE manifest SET value = 'false' WHERE key = 'complete'")
     again = run(two.write(), two.out).summary()
     assert analyses_of(again) == analyses_of(whole)
     assert len(two.received()) == n_calls

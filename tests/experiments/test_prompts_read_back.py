@@ -14,7 +14,7 @@ from medstress.api.run import run
 from medstress.cli.app import medstress_cli
 from medstress.core.hashing import content_hash
 
-PLAIN = "Q: {{ question }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
+PLAIN = "Q: {question}\n{options}\nAnswer:"
 MORE = "Q: {{ question | upper }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
 
 
@@ -23,16 +23,14 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
-def run_with(folder: Path, template: str, **victim: Any) -> Path:
-    (folder / "mine.jinja").write_text(template, "utf-8")
+def run_with(folder: Path, template: str, name: str = "mine.jinja", **victim: Any) -> Path:
+    (folder / name).write_text(template, "utf-8")
     run(
         {
             "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "sample", "limit": 12},
             "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-            "victim": [
-                {"name": "v", "backend": "mock", "prompt": str(folder / "mine.jinja"), **victim}
-            ],
+            "victim": [{"name": "v", "backend": "mock", "prompt": str(folder / name), **victim}],
             "attack": [{"name": "entity_substitution", "sampler": "random", "budget": 8}],
         },
         folder / "run",
@@ -47,12 +45,12 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
 
 
 def set_prompt(workbench: ModuleType, folder: Path, source: str) -> None:
-    """Put the text of a template into a folder's manifest, without the form that is read."""
+    """Put a Jinja text into a folder's manifest."""
     with workbench.forged(folder) as db:
         (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
         victims = json.loads(told)
         for victim in victims.values():
-            victim["prompt"] |= {"source": source, "form": None}
+            victim["prompt"] |= {"source": source, "jinja": True}
             victim["task"]["template"] = content_hash(source)
         db.execute("UPDATE manifest SET value = ? WHERE key = 'victims'", (json.dumps(victims),))
 
@@ -87,7 +85,7 @@ def readings(folder: Path) -> Iterator[list[str]]:
 def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
     tmp_path: Path, workbench: ModuleType, payload: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = run_with(tmp_path, PLAIN)
+    folder = run_with(tmp_path, PLAIN, "mine.txt")
     set_prompt(workbench, folder, payload.replace("MARK", str(tmp_path / "executed")))
     for command in readings(folder):
         assert medstress_cli(command) == 0, capsys.readouterr().err
@@ -126,10 +124,12 @@ def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(
     ]
 
 
-def test_a_template_of_the_users_own_that_never_ends_stops_the_run_with_a_sentence(
+def test_a_template_of_the_users_own_that_makes_too_much_text_stops_the_run_with_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mine.jinja").write_text("{{ stem }}{{ 'a' * 10**10 }}", "utf-8")
+    (tmp_path / "mine.jinja").write_text(
+        "{{ stem }}{% for i in range(99999) %}{{ 'words and words' }}{% endfor %}", "utf-8"
+    )
     (tmp_path / "names.txt").write_text("aspirin\nwarfarin\nnaproxen\n", "utf-8")
     (tmp_path / "e.toml").write_text(
         '[experiment]\ncontrols = false\nname = "x"\n'

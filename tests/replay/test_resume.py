@@ -4,22 +4,60 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections import Counter
+from contextlib import closing
+from xml.etree import ElementTree
 
 import pytest
 
 from medstress.analyses.run import Run as Read
+from medstress.api.run import Run
 
 
-def test_a_finished_run_asks_nothing_when_run_again(bench, workbench, capsys):
+def dump(folder):
+    """All rows of a run."""
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+        return list(db.iterdump())
+
+
+def test_a_finished_run_that_is_called_again_asks_nothing_and_says_so_first(
+    bench, tmp_path, capsys
+):
     assert bench.run() == 0
     first = capsys.readouterr()
-    calls, rows, numbers = bench.received(), bench.rows(), workbench.numbers(bench.summary())
-    assert bench.run() == 0
-    assert capsys.readouterr() == first
+    calls, rows, summary = bench.received(), bench.rows(), bench.summary()
+    own = summary["experiment"]
+    said = f"Nothing was asked: this run was measured from {own['started']} to {own['finished']}."
+    stored = dump(bench.out)
+    for flags in ((), ("--retry-failed",), ("--junit", str(tmp_path / "junit.xml"))):
+        assert bench.run(*flags) == 0
+        again = capsys.readouterr()
+        assert again.out == f"{said}\n{first.out}"
+        assert again.err == first.err
     assert bench.received() == calls
     assert bench.rows() == rows
-    assert workbench.numbers(bench.summary()) == numbers
+    assert bench.summary() == summary, "times and all"
+    assert dump(bench.out) == stored
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert suite[0].tag == "properties"
+    assert suite[0][0].attrib == {"name": "note", "value": said}
+
+
+def test_a_finished_run_keeps_its_times_when_what_is_no_part_of_it_changes(bench):
+    assert bench.run() == 0
+    before = bench.summary()
+    bench.tables["victim"][0]["parameters"] = 7e9
+    assert bench.run("--set", "experiment.max_failed=3") == 0
+    after = bench.summary()
+    times = ("started", "finished", "complete")
+    assert [after["experiment"][name] for name in times] == [
+        before["experiment"][name] for name in times
+    ]
+    manifest = Run(bench.out).manifest()
+    assert manifest["victims"]["careful"]["parameters"] == 7e9
+    assert manifest["config"]["experiment"]["max_failed"] == 3
+    assert after["root"] is not None
 
 
 def test_the_same_experiment_in_another_folder_resumes(bench, tmp_path):
@@ -304,7 +342,7 @@ def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(
     stopped = "Stopped by max_queries = "
     for most in (1, 50, 50, whole.n_calls - 1):
         assert bench.run("--set", f"experiment.max_queries={most}") == 0
-        assert f"{stopped}{most}\n" in capsys.readouterr().out
+        assert f"{stopped}{most}; next: medstress run " in capsys.readouterr().out
         assert len(bench.received()) == most
         state = bench.summary()["experiment"]
         assert (state["complete"], state["finished"]) == (False, None)

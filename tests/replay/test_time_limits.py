@@ -67,7 +67,7 @@ def test_max_seconds_holds_over_resumes_and_stops_cleanly(bench, monkeypatch, ca
     bench.tables["experiment"]["max_seconds"] = 0.4
     capsys.readouterr()
     assert bench.run() == 0
-    assert "Stopped by max_seconds = 0.4\n" in capsys.readouterr().out
+    assert "Stopped by max_seconds = 0.4; next: medstress run " in capsys.readouterr().out
     n_first = len(bench.received(log))
     assert 0 < n_first < n_calls
     assert bench.summary()["experiment"]["complete"] is False

@@ -1,28 +1,37 @@
-"""Attacks: parameters, and a generator that asks only through `yield`."""
+"""Attacks: parameters, and a generator that asks only through `yield`.
+
+Each is imported on first use, because a run needs few of them.
+"""
 
 from __future__ import annotations
 
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-from medstress.attacks.controls.no_op import NoOp
-from medstress.attacks.controls.option_shuffle import OptionShuffle
-from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.repeat import Repeat
-from medstress.attacks.controls.same_type import SameType
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
-from medstress.attacks.entity_substitution import EntitySubstitution
-from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.passages.distractor import PassageDistractor
-from medstress.attacks.passages.other import PassageNone, PassageOther
-from medstress.attacks.passages.swap import PassageSwap
-from medstress.attacks.probes.brand_generic import BrandGeneric
-from medstress.attacks.probes.challenge import Challenge
-from medstress.attacks.probes.fabricated_detail import FabricatedDetail
-from medstress.attacks.probes.false_statement import FalseStatement
-from medstress.attacks.probes.lasa import Lasa
-from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
-from medstress.attacks.probes.option_order import OptionOrder
-from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from medstress.core.registry import ATTACKS
+
+if TYPE_CHECKING:
+    from medstress.attacks.controls.neutral_insertion import NeutralInsertion
+    from medstress.attacks.controls.no_op import NoOp
+    from medstress.attacks.controls.option_shuffle import OptionShuffle
+    from medstress.attacks.controls.paraphrase import Paraphrase
+    from medstress.attacks.controls.repeat import Repeat
+    from medstress.attacks.controls.same_type import SameType
+    from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+    from medstress.attacks.entity_substitution import EntitySubstitution
+    from medstress.attacks.medfuzz.attack import MedFuzz
+    from medstress.attacks.passages.distractor import PassageDistractor
+    from medstress.attacks.passages.other import PassageNone, PassageOther
+    from medstress.attacks.passages.swap import PassageSwap
+    from medstress.attacks.probes.brand_generic import BrandGeneric
+    from medstress.attacks.probes.challenge import Challenge
+    from medstress.attacks.probes.fabricated_detail import FabricatedDetail
+    from medstress.attacks.probes.false_statement import FalseStatement
+    from medstress.attacks.probes.lasa import Lasa
+    from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
+    from medstress.attacks.probes.option_order import OptionOrder
+    from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
+    from medstress.attacks.protocol import Attack, AttackTraits, Validity
 
 __all__ = [
     "Attack",
@@ -51,3 +60,20 @@ __all__ = [
     "SameType",
     "Validity",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import an attack by the name of its class.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    targets = [entry.target.partition(":") for entry in ATTACKS.values()]
+    place = next((module for module, _, own in targets if own == name), f"{__name__}.protocol")
+    if name in __all__:
+        return getattr(import_module(place), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,9 +11,10 @@ from typing import Any
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.audit.verification import Verification
 from medstress.core.errors import MedstressError
+from medstress.files.inside import check_regular, read_inside
 from medstress.running.criteria import KEY, describe_baseline
 from medstress.store.chain import Break
-from medstress.store.load import StoredRun
+from medstress.store.reader import RunReader
 from medstress.store.run_store import SUMMARY
 from medstress.version import __version__
 
@@ -25,28 +26,23 @@ _OF_THE_RUN = ("experiment.", "root")
 """Entries of a summary that every version takes from the manifest as they are."""
 
 
-def kept_break(run: StoredRun, summary: Mapping[str, Any], found: Verification) -> Iterator[Break]:
-    """Yield the first place at which the kept summary is not what the run says.
-
-    A summary of an earlier root is only checked for its root: what came later changed its numbers.
-    """
+def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) -> Iterator[Break]:
+    """Yield the first place at which the kept summary is not that of the current root."""
     path = run.folder / SUMMARY
     if found.root is None:
         return
-    if not path.is_file():
+    if check_regular(path) is None:
         # The run was stopped before it was written.
         found.not_compared.append(f"{SUMMARY} is missing; the same command writes it again")
         return
     try:
-        kept = json.loads(path.read_text("utf-8"))
+        kept = json.loads(read_inside(path))
         root, version = kept["root"], run.manifest["versions"]["medstress"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         yield _of_file("a summary", type(error).__name__)
         return
     if root != found.root:
-        if root not in found.roots:
-            yield _of_file(f"root {found.root}", f"root {root}")
-        found.notes.append(f"{SUMMARY} is of the earlier root {root}; its numbers are not compared")
+        yield _of_file(f"root {found.root}", f"root {root}")
         return
     is_ours = version == __version__
     now = json.loads(json.dumps(summary))
@@ -70,7 +66,7 @@ def kept_break(run: StoredRun, summary: Mapping[str, Any], found: Verification) 
         yield _of_file(f"{place} {_short(expected)}", _short(given))
 
 
-def _absent_baselines(run: StoredRun) -> dict[str, str]:
+def _absent_baselines(run: RunReader) -> dict[str, str]:
     """Return the runs that criteria compare with and that are not here as they were -> why."""
     found: dict[str, str] = {}
     for name, known in (run.manifest.get(KEY) or {}).get("baselines", {}).items():
@@ -84,7 +80,7 @@ def _absent_baselines(run: StoredRun) -> dict[str, str]:
     return found
 
 
-def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yield (criterion, (its baseline, why)) of what cannot be judged again from this folder."""
     absent = _absent_baselines(run)
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)

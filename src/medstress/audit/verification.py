@@ -29,16 +29,18 @@ class Verification:
     """The root that was kept elsewhere, if one was given and it is one of them."""
     added: dict[str, int] = field(default_factory=dict)
     """What was added since that root: table -> rows."""
+    n_redrawn: int = 0
+    """Trials whose attack ran again here, and asked what is stored."""
     n_judged: int = 0
-    """Trials that were judged again."""
-    n_early: int = 0
-    """Trials that held with fewer queries than their budget: that no more came is not judged."""
+    """Trials and follow-ups that were replayed on the stored edits."""
+    why: Counter[str] = field(default_factory=Counter)
+    """Why an attack did not run again, or counts not -> how many."""
+    n_follow_ups: int = 0
+    """Follow-ups that were planned again and replayed."""
     not_judged: Counter[str] = field(default_factory=Counter)
-    """Why trials were not judged -> how many."""
+    """Why nothing can be said of trials -> how many."""
     not_compared: list[str] = field(default_factory=list)
     """What should have been compared and could not be, as sentences."""
-    n_analyses: int = 0
-    """Questions of analyses, whose answers have digests and whose findings are not judged."""
     notes: list[str] = field(default_factory=list)
     """What else there is to say."""
 
@@ -51,7 +53,7 @@ class Verification:
         """Return it as JSON values."""
         found = {name: getattr(self, name) for name in self.__slots__}
         found["broken"] = None if self.broken is None else asdict(self.broken)
-        return {"format": 1, "verified": self.holds, **found}
+        return {"format": 2, "verified": self.holds, **found}
 
     def sentences(self) -> Iterator[str]:
         """Yield what people read."""
@@ -66,15 +68,16 @@ class Verification:
             rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
             since = f"since then were added: {', '.join(rows)}" if rows else "nothing was added"
             yield f"it had the root {self.asked_root}; {since}"
-        n = plural(self.n_judged, "trial")
-        agree = "all agree" if self.holds else "no verdict differs"
-        yield f"{n} judged again from the stored answers: {agree}"
-        if self.n_early:
-            n = plural(self.n_early, "trial")
-            yield f"{n} held below their budget of queries: that no more came is taken as stored"
-        if self.n_analyses:
-            n = plural(self.n_analyses, "question of analyses", "questions of analyses")
-            yield f"{n}: the answers agree with their digests; the findings are not computed again"
+        if self.n_redrawn:
+            n = plural(self.n_redrawn, "trial")
+            yield f"{n} redrawn: the attack ran again here and asked what is stored"
+        if self.n_judged:
+            yield f"{plural(self.n_judged, 'trial')} judged on the stored edits:"
+            for reason, n_trials in self.why.most_common():
+                yield f"  {n_trials:,}: {reason}"
+        if self.n_follow_ups:
+            n = plural(self.n_follow_ups, "follow-up")
+            yield f"{n} planned and replayed"
         yield from self.notes
         yield from self.doubts()
 

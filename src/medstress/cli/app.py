@@ -41,6 +41,20 @@ COMMANDS = (
 )
 
 
+_MODULES = {
+    "cache": "caching",
+    "case": "viewing",
+    "check": "checking",
+    "compare": "comparing",
+    "doctor": "doctor",  # it is there when a package that the others import is not
+    "explain": "explaining",
+    "merge": "merging",
+    "review": "reviewing",
+    "test": "significance",
+    "verify": "verifying",
+    "view": "viewing",
+}
+"""Command -> the module of its function; default: `commands`."""
 _JUDGING = ("demo", "run", "tune", "train", "summary", "compare", "verify")
 """Commands whose exit code is a verdict, which has to survive `| head`."""
 
@@ -112,8 +126,7 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
         hint = did_you_mean(first, COMMANDS)
         raise UsageError(f"unknown command {first!r}{hint}").with_command("medstress --help")
     args = parser.parse_args(arguments, argparse.Namespace(stop=stop))
-    # The doctor is there when a package that the other commands import is not.
-    module = "doctor" if args.command == "doctor" else "commands"
+    module = _MODULES.get(args.command, "commands")
     handler = getattr(import_module(f"medstress.cli.{module}"), f"{args.command}_cli")
     if args.command in _JUDGING:
         outlive_reader()

@@ -12,24 +12,14 @@ from typing import Any
 from medstress import recipes
 from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
-from medstress.api.run import Run, run
-from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.checking import check_cli as check_cli
-from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
-from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import given_shard, part_line, told_shard
-from medstress.cli.merging import merge_cli as merge_cli
-from medstress.cli.reviewing import review_cli as review_cli
+from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
-from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
-from medstress.cli.verifying import verify_cli as verify_cli
-from medstress.cli.viewing import case_cli as case_cli
-from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import StoreError, UsageError, install_command
+from medstress.core.words import command, quoted
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
@@ -46,10 +36,11 @@ def demo_cli(args: argparse.Namespace) -> int:
     from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        finished = run(DEMO, args.out, watcher=watcher)
-    page = write_report([finished.folder], None)
-    code = show(Read.open(finished.folder))
-    print(f"All tables and columns: medstress summary {finished.folder} --wide")
+        folder = perform(DEMO, args.out, watcher=watcher).folder
+    keep_summary(folder)
+    page = write_report([folder], None)
+    code = show(Read.open(folder))
+    print(f"All tables and columns: {command('summary', folder, '--wide')}")
     print(f"report: {page}")
     return code
 
@@ -57,6 +48,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    check_ray(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -64,6 +56,8 @@ def run_cli(args: argparse.Namespace) -> int:
         # An older library may draw other names, or judge otherwise.
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
+    if args.ray is not None:
+        return _run_on_ray(args, experiment)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         outcome = perform(
             experiment,
@@ -77,12 +71,39 @@ def run_cli(args: argparse.Namespace) -> int:
     keep_summary(folder)
     if shard is not None:
         return told_shard(folder, shard)
-    if outcome.nothing_asked is not None:
-        print(outcome.nothing_asked)
+    return _shown(folder, args, outcome.nothing_asked)
+
+
+def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
+    from medstress.running.kept_summary import keep_summary
+    from medstress.running.on_ray import run_on_ray
+
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        spread = run_on_ray(
+            experiment,
+            args.out,
+            args.ray,
+            args.shards,
+            retry_failed=args.retry_failed,
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+        )
+    if not spread.is_merged:
+        print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
+        return 0
+    keep_summary(spread.folder)
+    return _shown(spread.folder, args)
+
+
+def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> int:
+    """Show a run that has ended, and return the exit code."""
+    if first is not None:
+        print(first)
     read = Read.open(folder)
     code = show(read)
-    write_verdicts(read, args, outcome.nothing_asked)
-    print(f"run: {folder}   next: medstress report {folder}")
+    write_verdicts(read, args, first)
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -119,7 +140,7 @@ def tune_cli(args: argparse.Namespace) -> int:
     if tuned.report is None:
         print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
     else:
-        print(f"run: {folder}   next: medstress report {folder}")
+        print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -145,7 +166,7 @@ def train_cli(args: argparse.Namespace) -> int:
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
-    print(f"run: {folder}   next: medstress report {folder}")
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 
 
@@ -158,7 +179,7 @@ def summary_cli(args: argparse.Namespace) -> int:
     else:
         code = show(read, wide=args.wide)
         if not args.wide:
-            print(f"All tables and columns: medstress summary {args.folder} --wide")
+            print(f"All tables and columns: {command('summary', args.folder, '--wide')}")
     write_verdicts(read, args)
     with suppress(StoreError):  # it may be read-only
         renew_summary(read)
@@ -176,6 +197,8 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """Run `medstress export`."""
+    from medstress.api.results import Run
+
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
@@ -183,6 +206,7 @@ def export_cli(args: argparse.Namespace) -> int:
 
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
+    from medstress.api.results import Run
     from medstress.page.figures import INDEX, Made, Skipped
 
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
@@ -215,7 +239,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         write_text(path, text, Access.ORDINARY)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
-    print(f"recipe: {path}   next: medstress run {path}")
+    print(f"recipe: {quoted(path)}   next: {command('run', path)}")
     return 0
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.cli.next_commands import with_flag
+from medstress.core.words import command
 
 if TYPE_CHECKING:  # --help is instant
     from medstress.analyses.performance import Performance
@@ -28,7 +31,12 @@ def reached(settings: Mapping[str, Any], cost: Performance) -> list[str]:
         "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
         "max_seconds": cost.wall_seconds,
     }
-    return [key for key, n in used.items() if settings.get(key) is not None and n >= settings[key]]
+    limits = {key: settings.get(key) for key in used}
+    return [
+        key
+        for key, limit in limits.items()
+        if isinstance(limit, int | float) and used[key] >= limit
+    ]
 
 
 def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
@@ -36,6 +44,18 @@ def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
     return [
         word for key in limits for word in ("--set", f"experiment.{key}={settings[key] * _ROOM:g}")
     ]
+
+
+def run_again(folder: Path, *flags: str) -> str:
+    """Return the command that goes on with a run: this process's own, if it is a run.
+
+    A folder's own text is never part of it, because anyone may have written it.
+
+    >>> run_again(Path("runs/a"), "--retry-failed")
+    'medstress run EXPERIMENT.toml --out runs/a --retry-failed'
+    """
+    own = command_again(shlex.join(sys.argv), *flags) if len(sys.argv) > 1 else None
+    return own or command("run", "EXPERIMENT.toml", "--out", folder, *flags)
 
 
 def command_elsewhere(began: str, out: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.files.writing import Access, write_text
 from medstress.prompts import shipped, texts_of
-from medstress.tasks.templates import load_template, shipped_prompts
+from medstress.tasks.templates import SUFFIX, load_template, shipped_prompts
 
 
 def prompt_texts(name: str) -> dict[str, str]:
@@ -23,7 +23,7 @@ def prompt_texts(name: str) -> dict[str, str]:
         raise UsageError(
             f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}"
         ).with_command("medstress list prompts")
-    return {f"{name}.jinja": load_template(name).source}
+    return {f"{name}{SUFFIX}": load_template(name).source}
 
 
 def write_prompts(texts: dict[str, str], folder: Path) -> None:

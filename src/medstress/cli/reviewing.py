@@ -10,7 +10,7 @@ from medstress.analyses.review import REVIEW
 from medstress.analyses.run import Run
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
-from medstress.core.words import plural
+from medstress.core.words import command, plural, quoted
 from medstress.report.terminal import print_table
 from medstress.store.review_store import ReviewStore
 
@@ -61,12 +61,13 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
         if to is not None:
             export_room(room, to)
             back = "FILE.json" if to.suffix == ".html" else to
-            print(f"room: {to}   its answers back: medstress review {folder} --import {back}")
+            again = command("review", folder, "--import", back)
+            print(f"room: {quoted(to)}   its answers back: {again}")
             return 0
         with suppress(KeyboardInterrupt):
             serve(routes(room, store), port=args.port, show=not args.no_browser)
     keep_summary(folder)
-    print(f"next: medstress review {folder} --agreement")
+    print(f"next: {command('review', folder, '--agreement')}")
     return 0
 
 
@@ -78,7 +79,7 @@ def _import(folder: Path, path: Path) -> int:
     with ReviewStore(folder) as store:
         n, n_new = import_answers(run, store, path)
     keep_summary(folder)
-    print(f"{plural(n, 'answer')} read, {n_new} new; next: medstress summary {folder}")
+    print(f"{plural(n, 'answer')} read, {n_new} new; next: {command('summary', folder)}")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.summary import exit_code
-from medstress.cli.going_on import command_again, raised, reached
+from medstress.cli.going_on import raised, reached, run_again
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
@@ -50,8 +50,7 @@ def _failures(run: Run) -> Iterator[str]:
     for reason, n in reasons.most_common(_MOST_REASONS):
         yield f"{n:,} failed: {reason}"
     if reasons:
-        again = command_again(run.manifest.get("command", ""), "--retry-failed")
-        yield f"To run them again: {again or 'the same command with --retry-failed'}"
+        yield f"To run them again: {run_again(run.folder.path, '--retry-failed')}"
 
 
 def _going_on(run: Run) -> Iterator[str]:
@@ -63,9 +62,9 @@ def _going_on(run: Run) -> Iterator[str]:
     elif run.is_complete:
         return
     elif cost is not None and (limits := reached(settings, cost)):
-        again = command_again(run.manifest.get("command", ""), *raised(settings, limits))
+        again = run_again(run.folder.path, *raised(settings, limits))
         what = " and ".join(f"{key} = {settings[key]:g}" for key in limits)
-        yield f"Stopped by {what}" + (f"; next: {again}" if again else "")
+        yield f"Stopped by {what}; next: {again}"
     else:
         yield "Not complete: run the same command again to resume."
 

@@ -24,9 +24,10 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
         "verify",
         help="whether a run's numbers are those that were measured",
         description="Check a run folder: schema, chain of commits, digests of all answers, root; "
-        "judge every trial again from the stored answers; compare counts with the plan, and the "
-        "kept summary with one computed again. Names the first thing that does not agree. Asks no "
-        "model and changes nothing. Exit code 0, or 2.",
+        "plan its work again and replay every trial and follow-up on the stored answers, by the "
+        "attack itself where what it reads is here; compare the kept summary with one computed "
+        "again. Names the first thing that does not agree. Asks no model and changes nothing. Exit "
+        "code 0, or 2.",
     )
     verify.add_argument("folder", metavar="DIR")
     verify.add_argument(
@@ -36,9 +37,10 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
         "say what was added since",
     )
     verify.add_argument(
-        "--synonyms",
+        "--experiment",
         metavar="FILE",
-        help="the list of synonyms that the experiment names, which folders do not hold",
+        help="the run's own experiment file: names what it reads of yours (vocabularies, synonyms, "
+        "templates), so that attacks run again; nothing that only the folder names is opened",
     )
     verify.add_argument("--json", action="store_true", help="as JSON")
 
@@ -46,10 +48,11 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
 def verify_cli(args: argparse.Namespace) -> int:
     """Run `medstress verify`."""
     from medstress.audit.verify import verify_folder
+    from medstress.running.prepare import prepare
 
-    synonyms = None if args.synonyms is None else Path(args.synonyms)
     given = Path(args.folder)
-    found = verify_folder(given, root=args.root, synonyms=synonyms)
+    own = None if args.experiment is None else prepare(args.experiment)
+    found = verify_folder(given, root=args.root, own=own)
     if args.json:
         print(json.dumps(found.as_json(), indent=1))
     elif found.broken is None:

@@ -54,6 +54,11 @@ class Passages:
         """Return passages without empty and repeated ones, in order."""
         return cls(tuple(sorted({each for each in passages if each.strip()}, key=content_hash)))
 
+    @property
+    def hash(self) -> str:
+        """Content hash of the passages."""
+        return content_hash(list(self.texts))
+
     def naming(self, name: str) -> tuple[int, ...]:
         """Return the indices of the passages that name something, ascending."""
         return _naming(self, name)

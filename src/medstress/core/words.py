@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -16,6 +17,24 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     ('1 item', '1,200 items', '0 queries')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def quoted(path: object) -> str:
+    """Return a path as a shell reads it: as it is, unless a character of it is odd there.
+
+    >>> quoted("runs/a"), quoted("my runs/$(rm)")
+    ('runs/a', "'my runs/$(rm)'")
+    """
+    return shlex.quote(str(path))
+
+
+def command(*words: object) -> str:
+    """Return a command of medstress to type.
+
+    >>> command("summary", "my runs/a")
+    "medstress summary 'my runs/a'"
+    """
+    return shlex.join(["medstress", *map(str, words)])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -19,12 +19,12 @@ def wrong_prompt(value: Any) -> str | None:
     >>> wrong_prompt("qstab"), wrong_prompt({"medmcqa": "medmcqa"})
     (None, None)
     >>> wrong_prompt({"medmcqa": 3})
-    "expected a prompt for 'medmcqa': a shipped template or a Jinja file, got 3"
+    "expected a prompt for 'medmcqa': a shipped prompt or a file, got 3"
     """
     if isinstance(value, Mapping) and value:
         wrong = [(name, each) for name, each in value.items() if not _is_name(each)]
         return (
-            f"expected a prompt for {wrong[0][0]!r}: a shipped template or a Jinja file, got "
+            f"expected a prompt for {wrong[0][0]!r}: a shipped prompt or a file, got "
             f"{wrong[0][1]!r}"
             if wrong
             else None
@@ -32,7 +32,7 @@ def wrong_prompt(value: Any) -> str | None:
     if _is_name(value):
         return None
     return (
-        "expected a shipped template, a Jinja file, or a table by data set such as "
+        "expected a shipped prompt, a file, or a table by data set such as "
         f'{{medmcqa = "medmcqa", default = "qstab"}}, got {value!r}'
     )
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from medstress.analyses.names import attack_names, control_words
 from medstress.analyses.shown import Column, Entry, Label, Table
+from medstress.core.words import command
 from medstress.page.cases import OUTCOMES, Case, Cases, Line, Marked, Swap
 from medstress.report.formats import NONE, clean, number, one_line
 from medstress.report.terminal import print_table
@@ -53,9 +54,10 @@ def cases_table(cases: Cases, most: int | None = MOST_LINES) -> Table:
     wide = ("Model", "Data", "Group")
     columns = tuple(Column(heading=name, wide=name in wide) for name in headings)
     notes = [f"{left:,} more: case --wide lists all."] if left else []
+    one = command("case", cases.run.folder.path, "ID")
     return Table(
         name="cases",
-        caption=f"{len(cases.trials):,} cases; medstress case {cases.run.folder.path} ID shows one",
+        caption=f"{len(cases.trials):,} cases; {one} shows one",
         columns=columns,
         rows=tuple(_row(cases.line(trial), names) for trial in shown),
         notes=tuple(notes),

@@ -27,6 +27,7 @@ from medstress.core.outcomes import Prediction, Verdict, parse_goal
 from medstress.core.sentences import EntityUnit
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
+from medstress.core.words import command
 from medstress.page.changes import mark_changes
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
@@ -293,7 +294,7 @@ class Cases:
             return fitting[0]
         if fitting:
             some = "; ".join(map(self._said, fitting[:5]))
-            listed = f"; medstress case {self.run.folder.path} lists its cases"
+            listed = f"; {command('case', self.run.folder.path)} lists its cases"
             more = listed if len(fitting) > 5 else ""
             raise UsageError(
                 f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"

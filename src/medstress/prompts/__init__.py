@@ -19,10 +19,10 @@ from pydantic_core import to_jsonable_python
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
+from medstress.files.jinja_texts import names_read, render
 from medstress.files.reading import parse_toml
 from medstress.prompts.exemplars import Exemplar, exemplars_in, first_error
 from medstress.prompts.kinds import kinds
-from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
 INSERT, MODIFY = "attacker_insert", "attacker_modify"
@@ -120,29 +120,18 @@ class PromptSet:
         """Render one prompt, without white space at its ends.
 
         Raises:
-            UsageError: the user's prompt exceeds the limits of time, memory or length.
+            UsageError: the user's prompt makes too long a text.
             TrialError: the user's prompt cannot be rendered with these values.
         """
         source = dict(self.sources)[piece]
-        if source in _shipped_texts():
-            return str(_compiled(source).render(**values)).strip()
-        variables = {name: to_jsonable_python(value) for name, value in values.items()}
-        name = f"template {self.name!r}: {piece}{SUFFIX}"
-        return render(source, variables, name=name).text.strip()
-
-
-@lru_cache(maxsize=128)
-def _compiled(source: str) -> Any:
-    import jinja2
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
-    return environment.from_string(source)
+        if source not in _shipped_texts():
+            values = {name: to_jsonable_python(value) for name, value in values.items()}
+        return render(source, values, name=f"template {self.name!r}: {piece}{SUFFIX}").text.strip()
 
 
 @lru_cache(maxsize=1)
 def _shipped_texts() -> frozenset[str]:
-    """Return the shipped templates, which need no process with limits."""
+    """Return the texts of the shipped templates."""
     return frozenset(one.read_text("utf-8") for one in _below(_root()) if one.name.endswith(SUFFIX))
 
 

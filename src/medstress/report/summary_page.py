@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
@@ -14,7 +13,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Decision, Remark, Table
 from medstress.analyses.summary import decisions_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
-from medstress.core.words import listed
+from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
 from medstress.report.text import escape, markdown_table
@@ -177,7 +176,7 @@ def _end(run: Run, verdict: Verdict) -> Iterator[str]:
     if cost is not None and cost.usd is not None:
         yield f"Spent: {number(cost.usd, 'number')} US dollars."
     if verdict.arm is not None:
-        yield f"Cases: medstress case {shlex.quote(str(run.folder.path))}"
+        yield f"Cases: {command('case', run.folder.path)}"
     if run.folder.root is not None:
         yield f"Root: {run.folder.root}"
 
@@ -205,5 +204,5 @@ def about(run: Run) -> Iterator[str]:
     if run.folder.root is not None:
         yield f"Root of the run: {run.folder.root}."
     yield f"Fingerprint of the experiment: {manifest['fingerprint']}."
-    if command := manifest.get("command"):
-        yield f"Repeated by: {command}"
+    again = command("run", "EXPERIMENT.toml", "--out", run.folder.path)
+    yield f"To repeat it with its experiment file: {again}"

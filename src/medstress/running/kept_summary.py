@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medstress.analyses.run import Run
 from medstress.analyses.summary import summary
+from medstress.files.inside import read_inside
 from medstress.files.writing import access_of, write_text
 from medstress.store.database import translated
 from medstress.store.review_store import reviews_digests, with_reviews
@@ -24,7 +25,7 @@ def renew_summary(run: Run) -> None:
     """
     folder = run.folder.path
     try:
-        kept = json.loads((folder / SUMMARY).read_text("utf-8"))["root"]
+        kept = json.loads(read_inside(folder / SUMMARY))["root"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return
     roots = run.folder.read(lambda reader: [reader.root(), *(one.root for one in reader.roots())])

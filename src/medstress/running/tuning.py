@@ -46,7 +46,7 @@ from medstress.running.opening import RUN, Wish
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import Outcome, check_may_be_deleted, execute, locked, run_folder
 from medstress.store.database import translated
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import FILE, throw_away
 
 MIN_ITEMS = 5

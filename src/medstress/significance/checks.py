@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -24,6 +23,8 @@ def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
     table = experiment.test
     if table is None:
         return
+    from medstress.attacks.medfuzz.attack import MedFuzz
+
     if not any(isinstance(part.attack, MedFuzz) for part in attacks):
         raise UsageError(
             "[test]: expected a medfuzz attack, whose successes are tested, but there is none"

@@ -39,33 +39,40 @@ def encode_answer(answer: Answer) -> str:
 
 
 def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
-    """Invert `encode_answer`."""
+    """Invert `encode_answer`.
+
+    Raises:
+        ValueError: it holds values of other types.
+        StoreError: an answer of an unknown kind.
+    """
     kind, *parts = orjson.loads(body)
     if kind == "s":
         return Scored(
             log_probs=tuple(map(float, parts[0])),
-            n_tokens=tuple(parts[1]),
+            n_tokens=tuple(map(int, parts[1])),
             tokens_in=tokens_in,
             tokens_out=tokens_out,
         )
     if kind == "g":
         finish_reason, reasoning = parts[1:] or (None, None)  # neither is stored for a plain reply
         return Generated(
-            text=parts[0],
-            finish_reason=finish_reason,
-            reasoning=reasoning,
+            text=_text(parts[0]),
+            finish_reason=_text_or_none(finish_reason),
+            reasoning=_text_or_none(reasoning),
             tokens_in=tokens_in,
             tokens_out=tokens_out,
         )
     if kind == "t":
-        return Tagged(labels=tuple(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
+        return Tagged(
+            labels=tuple(map(_text, parts[0])), tokens_in=tokens_in, tokens_out=tokens_out
+        )
     if kind == "p":
         return Compared(score=float(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
     if kind == "c":
-        scores = None if parts[2] is None else tuple(parts[2])
+        scores = None if parts[2] is None else tuple(map(_number_or_none, parts[2]))
         return Chosen(
-            text=parts[0],
-            answer=parts[1],
+            text=_text_or_none(parts[0]),
+            answer=_text_or_none(parts[1]),
             scores=scores,
             tokens_in=tokens_in,
             tokens_out=tokens_out,
@@ -73,6 +80,22 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
     raise StoreError(
         f"unknown kind of answer {kind!r}: a newer medstress wrote this run; use that version"
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, got {type(value).__name__}")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number_or_none(value: Any) -> Any:
+    if value is not None and type(value) not in (int, float):
+        raise ValueError(f"expected a number, got {type(value).__name__}")
+    return value
 
 
 def decode_edits(text: str) -> tuple[Edit, ...]:

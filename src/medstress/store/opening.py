@@ -33,7 +33,6 @@ FORMAT = 4
 """The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
-_LIMITS = {sqlite3.SQLITE_LIMIT_LENGTH: LONGEST_VALUE, sqlite3.SQLITE_LIMIT_ATTACHED: 0}
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
 _IN_MEMORY = 256 << 20
 """Bytes of a file whose temporary tables fit in memory; those of others go to nameless files."""
@@ -57,18 +56,25 @@ class Schema:
     """The format that is written and read."""
     scripts: tuple[str, ...]
     """The SQL files that make it."""
-    chained: Chained
-    """What its chain covers."""
+    chained: Chained | None = None
+    """What its chain covers, if it has one."""
     references: tuple[str, ...] = ()
     """Tables whose references to other tables are checked; those of exchanges are too many."""
+    elsewhere: str = "choose another folder with --out"
+    """What helps where another file is in its place."""
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The statements that make an empty file."""
+        folder = files("medstress.store")
+        text = "".join(folder.joinpath(name).read_text("utf-8") for name in self.scripts)
+        plain = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+        return (*plain.split(";")[:-1], f"PRAGMA user_version = {self.format}")
 
     @property
     def sql(self) -> str:
         """The script that makes an empty file."""
-        texts = (
-            files("medstress.store").joinpath(name).read_text("utf-8") for name in self.scripts
-        )
-        return f"BEGIN IMMEDIATE; {''.join(texts)} PRAGMA user_version = {self.format}; COMMIT;"
+        return f"BEGIN IMMEDIATE; {';'.join(self.statements)}; COMMIT;"
 
 
 RUN = Schema(
@@ -204,6 +210,7 @@ def _connection(path: Path, how: str = "", *pragmas: str) -> sqlite3.Connection:
     db = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
         harden(db)
+        db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         for pragma in pragmas:
             db.execute(f"PRAGMA {pragma}")
         (n_pages,), (size,) = (
@@ -218,8 +225,7 @@ def _connection(path: Path, how: str = "", *pragmas: str) -> sqlite3.Connection:
 
 def harden(db: sqlite3.Connection) -> None:
     """Let a file that anyone may have written call no function and follow no other file."""
-    for limit, value in _LIMITS.items():
-        db.setlimit(limit, value)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     if hasattr(db, "setconfig"):  # from Python 3.12
         db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # type: ignore[attr-defined]
     for pragma in _PRAGMAS:
@@ -245,13 +251,12 @@ def check_schema(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
     if stored != schema.format:
         if stored == 0 or not {name for _, name, _ in made} & {name for _, name, _ in objects}:
             raise StoreError(
-                f"{path} is a database that medstress did not make; it is not touched: give the "
-                "folder of a run, or choose another with --out"
+                f"{path} is a database that medstress did not make; it is not touched: "
+                f"{schema.elsewhere}"
             )
         raise StoreError(
             f"{path.parent} holds {schema.holds} of format {stored}, but this medstress reads "
-            f"format {schema.format}; use the medstress that wrote it, or choose another folder "
-            "with --out"
+            f"format {schema.format}; use the medstress that wrote it, or {schema.elsewhere}"
         )
     if differing := sorted(objects ^ made):
         kind, name, _ = differing[0]
@@ -338,6 +343,7 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 
 def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     """Return where a file does not agree with its digests; None if it does."""
+    assert schema.chained is not None
     if schema is RUN:  # first, because it names the row
         for row, stored, expected in wrong_rows(db):
             return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"

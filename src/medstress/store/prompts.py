@@ -105,9 +105,9 @@ class Prompts:
         return self._clean[place]
 
     def has_form(self, victim: str, dataset: str) -> bool:
-        """Return whether the calls of single questions follow from item, edits and template."""
+        """Return whether calls of single questions follow from item, edits and prompt."""
         template = self._template(victim, dataset)
-        return template is None or template.form is not None
+        return template is None or not template.is_jinja
 
     def task(self, victim: str, dataset: str) -> AnyTask:
         """Return the task of a victim on a data set."""

@@ -6,16 +6,19 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+import orjson
+
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
+from medstress.core.exchanges import StoredCall
 from medstress.files.inside import check_regular, refuse_linked
-from medstress.store import consumed, reviews
+from medstress.store import reviews
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
@@ -42,6 +45,13 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
 GROUP BY trial, purpose, query
 """
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
+_WORK = """
+SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
+       COALESCE(v.id, 0), v.verdict,
+       (SELECT COUNT(*) FROM main.verdicts WHERE trial = t.id AND verdict IS NULL), v.result
+FROM main.trials t JOIN main.arms a ON a.id = t.arm LEFT JOIN main.verdicts v
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) WHERE t.id = ?
+"""
 _CLEAN = """
 SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
 WHERE a.victim = ? AND e.role = 'victim' AND e.purpose = 'baseline' AND e.body IS NOT NULL
@@ -68,6 +78,28 @@ class StoredTrial:
     n_paid: int
     n_cached: int
     n_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWork:
+    """A trial, inquiry or study and how its latest attempt ended, as stored, without findings."""
+
+    row: int
+    trial_id: str
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    spec: str
+    seed: int | None
+    item: int
+    repeat: int
+    ended: int
+    """The row of `verdicts`; 0 while it goes on."""
+    verdict: str | None
+    attempt: int
+    """How often it began again."""
+    result: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +279,39 @@ class RunReader:
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
 
-    def consumed(self, trial: int) -> list[consumed.ConsumedCall]:
-        """Return the calls that a trial consumed, in order."""
-        return consumed.read(self._db, trial)
+    def work_rows(self) -> dict[str, int]:
+        """Return id -> row of all trials, inquiries and studies, open ones too."""
+        return dict(self._db.execute("SELECT trial_id, id FROM main.trials ORDER BY id"))
+
+    def work(self, row: int) -> StoredWork:
+        """Return a trial, inquiry or study."""
+        values = self._db.execute(_WORK, (row,)).fetchone()
+        return StoredWork(*(*values[:-1], orjson.loads(values[-1] or "{}")))
+
+    def earlier(self, work: StoredWork) -> Iterator[StoredWork]:
+        """Yield how the earlier attempts of a trial ended, the first first."""
+        ended = self._db.execute(
+            "SELECT id, verdict, result FROM main.verdicts WHERE trial = ? AND id < ? "
+            "AND verdict IS NOT NULL ORDER BY id",
+            (work.row, work.ended),
+        )
+        for attempt, (row, verdict, result) in enumerate(ended):
+            yield replace(
+                work, ended=row, verdict=verdict, attempt=attempt, result=orjson.loads(result)
+            )
+
+    def consumed(self, work: StoredWork) -> list[StoredCall]:
+        """Return the calls that an attempt of a trial consumed, in order."""
+        rows = self._db.execute(
+            "SELECT role, purpose, query, call, COALESCE(s.key, e.key), edits, flags, request, "
+            "error, body, tokens_in, tokens_out FROM main.exchanges e LEFT JOIN main.answers s "
+            "ON s.id = e.answer WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq",
+            (work.row, work.attempt),
+        )
+        return [
+            StoredCall(*(*row[:9], None if row[8] or row[9] is None else decode_answer(*row[9:])))
+            for row in rows
+        ]
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
         """Return the fully stored calls of one query of a victim, as JSON, in order."""

@@ -1,10 +1,10 @@
 """The root of a run: one digest over its plan and its trials, equal for equal experiments.
 
-It covers what the experiment is (`PLAN`), the items, and of every trial its digest and what was
-found about it later. Trials come in the order of their ids, because an extension registers them in
-another order than a run at once. What depends on scheduling, speed or place is left out: two runs
-of one experiment with the same answers have one root, whatever their workers, batches, restarts,
-extensions and folders.
+It covers what the experiment is (`PLAN`), its criteria and how many answers came before them, the
+items, and of every trial its digest and what was found about it later. Trials come in the order of
+their ids, because an extension registers them in another order than a run at once. What depends on
+scheduling, speed or place is left out: two runs of one experiment with the same answers have one
+root, whatever their workers, batches, restarts, extensions and folders.
 
 Each root is appended to the manifest with the last row of every table that it is about, so that a
 reader sees whether anything was added since.
@@ -42,10 +42,10 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "tuning": (),
     "victims": (
         *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
-        *("by_dataset", "part_of"),
+        *("by_dataset", "part_of", "backend"),
     ),
-    "roles": ("model", "model_hash", "decoding"),
-    "datasets": ("n_items", "n_rows", "hash"),
+    "roles": ("model", "model_hash", "decoding", "backend"),
+    "datasets": ("n_items", "n_rows", "hash", "passages"),
     "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
 }
 """Manifest entries that the root covers; of a table of parts, only these keys of each, if any are
@@ -103,7 +103,10 @@ def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[t
     """Yield what a root is over, in order; of plan and items only digests."""
     now = last_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
-    yield "plan", text_digest(canonical_bytes(plan_of(_manifest(db, last["manifest"]))))
+    manifest = bound_manifest(db, last["manifest"])
+    yield "plan", text_digest(canonical_bytes(plan_of(manifest)))
+    if (n := answers_before_criteria(db, manifest)) is not None:
+        yield "criteria", str(n)
     for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
         yield "item", dataset, item_id, hash_, text_digest(body.encode())
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
@@ -112,6 +115,27 @@ def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[t
         if has_findings:
             for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
                 yield "finding", name, value
+
+
+def answers_before_criteria(db: sqlite3.Connection, manifest: Mapping[str, Any]) -> int | None:
+    """Return how many answers the run had bought before its criteria were fixed; None without any.
+
+    The commits say it: they hold the last row of the manifest and of the answers.
+    """
+    criteria = manifest.get("require")
+    if criteria is None:
+        return None
+    rows = db.execute("SELECT id, value FROM main.manifest WHERE key = 'require' ORDER BY id")
+    fixed = next(row for row, value in rows if _hash_of(value) == criteria["hash"])
+    (last,) = db.execute(
+        "SELECT COALESCE(MAX(answers), 0) FROM main.commits WHERE manifest < ?", (fixed,)
+    ).fetchone()
+    count = "SELECT COUNT(*) FROM main.answers WHERE id <= ? AND trial > 0"
+    return int(db.execute(count, (last,)).fetchone()[0])
+
+
+def _hash_of(value: str) -> str | None:
+    return (json.loads(value) or {}).get("hash")
 
 
 def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +217,8 @@ def last_rows(db: sqlite3.Connection) -> dict[str, int]:
     return dict(zip(_TABLES, db.execute(f"SELECT {', '.join(parts)}").fetchone(), strict=True))
 
 
-def _manifest(db: sqlite3.Connection, last: int) -> dict[str, Any]:
+def bound_manifest(db: sqlite3.Connection, last: int) -> dict[str, Any]:
+    """Return the entries that a root covers, as they were up to a row of the manifest."""
     names = ", ".join("?" * len(PLAN))
     rows = db.execute(
         f"SELECT key, value FROM main.manifest WHERE key IN ({names}) AND id <= ? ORDER BY id",

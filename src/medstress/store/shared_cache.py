@@ -1,5 +1,8 @@
 """Answers that runs share: one file, usable from several processes, and from machines in turn.
 
+The file is a stranger's data, as a run's database is: it and its journal are regular files, its
+schema is ours, and no text of it is executed. Whoever can write it can answer for any model.
+
 The key of an entry is the content of its call (model identity, call, sample index), so it depends
 on no order, batch or machine. Failures are never kept. Every entry carries a digest of itself; an
 entry whose digest does not match is never served, and the call is made again.
@@ -12,34 +15,35 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
+from typing import Any
 
 from medstress.core.calls import Answer, ModelIdentity
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
 from medstress.files.cache_folders import cache_dir
+from medstress.files.inside import check_regular
 from medstress.files.writing import PlaceTaken, create_in_place, make_folder
 from medstress.store.codec import decode_answer, encode_answer
+from medstress.store.database import SIDES
+from medstress.store.opening import Schema, check_schema, harden
 
 FILE = "answers.sqlite"
-FORMAT = 1
 DEFAULT = "default"
 """Name of the folder `answers` in the user's cache folder."""
 _FLUSH = 256
 _FLUSH_SECONDS = 2.0
 _BUSY_SECONDS = 60.0
 _PART = 10_000
-_SCHEMA = """
-CREATE TABLE answers (
-    key BLOB PRIMARY KEY, model TEXT NOT NULL, model_hash TEXT NOT NULL, body TEXT NOT NULL,
-    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, seconds REAL NOT NULL,
-    stored INTEGER NOT NULL, check_value BLOB NOT NULL) WITHOUT ROWID;
-"""
-_FILES = """
-CREATE TABLE files (
-    model_hash TEXT PRIMARY KEY, file TEXT NOT NULL, text_hash TEXT) WITHOUT ROWID;
-"""
-"""Files of functions that are known by name and version."""
+CACHE = Schema(
+    holds="a cache of answers",
+    format=2,
+    scripts=("cache.sql",),
+    elsewhere="choose another folder in `cache`",
+)
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+"""The end of a journal that names another file, which SQLite would remove; ours name none."""
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
@@ -73,9 +77,10 @@ class SharedCache:
         self._waiting: list[tuple[object, ...]] = []
         self._flushed = time.monotonic()
         self.n_bad = 0
-        if not create and not self._path.is_file():
+        if not create and check_regular(self._path) is None:
             raise StoreError(f"there is no answer cache in {folder} (no {FILE})")
         with self._translated():
+            _check_sides(self._path)
             make_folder(folder)
             create_in_place(self._path, None)
             # It may be closed by another thread; only one thread at a time uses it.
@@ -91,18 +96,12 @@ class SharedCache:
         # No write-ahead log: it needs shared memory, which network disks lack, and SQLite refuses
         # a process that opens or closes it beside others instead of waiting.
         # The transaction is immediate because another process may be creating the same file.
+        harden(self._db)
         self._db.execute("BEGIN IMMEDIATE")
-        known = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if known == 0:
-            self._db.execute(_SCHEMA)
-            self._db.execute(_FILES)
-            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        if check_schema(self._db, self._path, CACHE):
+            for statement in CACHE.statements:
+                self._db.execute(statement)
         self._db.execute("COMMIT")
-        if known not in (0, FORMAT):
-            raise StoreError(
-                f"{self._path} is a cache of format {known}, but this medstress reads format "
-                f"{FORMAT}; choose another folder in `cache`"
-            )
 
     def close(self) -> None:
         """Write waiting answers and close the file."""
@@ -120,8 +119,8 @@ class SharedCache:
                 f"SELECT {_ROW} FROM answers WHERE key IN ({marks})", list(keys)
             ).fetchall()
         for row in rows:
-            if _is_sound(row):
-                found[row[0]] = decode_answer(row[3], row[4], row[5])
+            if (answer := _answer_of(row)) is not None:
+                found[row[0]] = answer
             else:
                 self.n_bad += 1
         return found
@@ -201,7 +200,7 @@ class SharedCache:
                 rows = self._db.execute(part, (last,)).fetchall()
             if not rows:
                 return bad
-            bad += [row[0] for row in rows if not _is_sound(row)]
+            bad += [row[0] for row in rows if _answer_of(row) is None]
             last = rows[-1][0]
 
     def chosen(self, *, older_than_days: float | None, model: str | None) -> list[bytes]:
@@ -261,5 +260,27 @@ def _check_value(*parts: object) -> bytes:
     return digest([part.hex() if isinstance(part, bytes) else part for part in parts])
 
 
-def _is_sound(row: Sequence[object]) -> bool:
-    return _check_value(*row[:-1]) == row[-1]
+def _answer_of(row: Sequence[Any]) -> Answer | None:
+    """Return the answer of an entry; None if its digest does not match or it holds no answer."""
+    if _check_value(*row[:-1]) != row[-1]:
+        return None
+    try:
+        return decode_answer(row[3], int(row[4]), int(row[5]))
+    except (ValueError, TypeError, LookupError, StoreError):
+        return None
+
+
+def _check_sides(path: Path) -> None:
+    """Refuse what SQLite would follow beside the file, and a journal that names another one.
+
+    Raises:
+        StoreError: a link, a pipe, a device, or such a journal.
+    """
+    check_regular(path)
+    sizes = {side: check_regular(Path(f"{path}{side}")) for side in SIDES[1:]}
+    if sizes["-journal"]:
+        journal = Path(f"{path}-journal")
+        with journal.open("rb") as stream:
+            stream.seek(-min(sizes["-journal"], len(_NAMES_ANOTHER)), SEEK_END)
+            if stream.read() == _NAMES_ANOTHER:
+                raise StoreError(f"{journal} names another file, so medstress did not make it")

@@ -1,7 +1,4 @@
-"""The whole check of a run's file: everything that its digests say, answers and exchanges too.
-
-`medstress.store.agreement` is the part of it that every reader takes the time for.
-"""
+"""The whole check of a run's file: everything that its digests say, answers and exchanges too."""
 
 from __future__ import annotations
 
@@ -18,7 +15,14 @@ from medstress.store.codec import decode_answer, decode_item
 from medstress.store.forgetting import UNFINISHED
 from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
 from medstress.store.review_store import FILE as REVIEW_FILE
-from medstress.store.root import KeptRoot, compute_root, kept_roots, last_rows
+from medstress.store.root import (
+    KeptRoot,
+    answers_before_criteria,
+    bound_manifest,
+    compute_root,
+    kept_roots,
+    last_rows,
+)
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges, wrong_rows
 
@@ -86,14 +90,6 @@ def check_whole(folder: Path) -> Whole:
             )
 
 
-def verdict_row(folder: Path, trial: int) -> tuple[str, int]:
-    """Return table and row that say how a trial ended."""
-    opened = open_for_reading(folder / FILE, RUN, check="form")
-    with closing(opened.db) as db:
-        found = db.execute("SELECT MAX(id) FROM main.verdicts WHERE trial = ?", (trial,))
-        return "verdicts", int(found.fetchone()[0] or 0)
-
-
 def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     for row, stored, found in wrong_rows(db):
         yield Break(table="verdicts", row=row, expected=_digest(stored), found=found)
@@ -108,6 +104,9 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     for trial, stored, found in wrong_exchanges(db):
         yield Break(table="exchanges", row=trial, expected=_digest(stored), found=found)
     now = last_rows(db)
+    if n := answers_before_criteria(db, bound_manifest(db, now["manifest"])):
+        expected = "criteria before the first answer"
+        yield Break(table="manifest", row=0, expected=expected, found=f"{n} answers before them")
     for kept in kept_roots(db):
         if kept.last["manifest"] != kept.row or any(kept.last[name] > now[name] for name in now):
             expected = f"the last rows of a moment, up to row {kept.row}"

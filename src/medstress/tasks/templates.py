@@ -1,7 +1,12 @@
-"""Prompt templates: Jinja files, shipped or the user's own."""
+"""Prompts of questions: texts with placeholders, shipped or the user's own, or a user's Jinja file.
+
+Placeholders only place texts, so a run folder's prompts are read back without executing anything.
+What a Jinja file made is stored with each call; a folder's own Jinja text is never rendered.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,37 +17,50 @@ from typing import Any
 from medstress.core.calls import Message, Prompt
 from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash
-from medstress.core.items import LETTERS, Candidate, Question
-from medstress.core.text import apply_edits
-from medstress.rendering import render
-from medstress.tasks.prompt_forms import FIELDS, OPTIONAL, Form, form_from_json, form_of
+from medstress.core.items import LETTERS, Candidate
+from medstress.files.jinja_texts import render
 
-SUFFIX = ".jinja"
+SUFFIX = ".txt"
+JINJA = (".jinja", ".jinja2", ".j2")
+"""Endings of Jinja files."""
+FIELDS = ("context", "stem", "question", "passage")
+"""Placeholders of the item's texts; `question` is context and stem as one text."""
+OPTIONS = ("options", "texts")
+"""Placeholders of the options, a line each: with letter, and the text alone."""
+_WORDS = (*FIELDS, *OPTIONS, "if context", "if passage", "end")
+_PLACE = re.compile(r"\{([a-z]+(?: [a-z]+)?)\}")
+_HEADER = re.compile(r"(?:(?:summary|system): [^\n]*\n)+---\n")
+_MOST_PLACES, _LONGEST = 100, 1 << 16
+"""A prompt of a stranger's folder may not be much longer than the texts that it places."""
+_OWN = "a template of yours"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A prompt template.
+    """A prompt.
 
-    The file sees `passage`, `context`, `stem`, `question` (the last two as one text) and
-    `options`, pairs of letter and text. It may set `lists_options = false` (the options are not
-    in the prompt), `system` (then the body is the user's turn of a conversation) and `summary`.
+    Text with placeholders: `{context}`, `{stem}`, `{question}`, `{passage}` and `{options}`; what
+    is between `{if context}` (or `{if passage}`) and `{end}` is left out where that text is empty.
+    Lines `summary: ...` and `system: ...` may come first, ended by a line `---`; with `system` the
+    text is the user's turn of a conversation.
+
+    A Jinja file sees the same names, `options` as pairs of letter and text. It may set `system`,
+    `summary`, and `lists_options = false`.
     """
 
     name: str
     """Shipped name, or the file's name."""
     source: str
-    """The template's text; part of the fingerprint."""
+    """The file's text; part of the fingerprint."""
+    is_jinja: bool = False
     lists_options: bool = True
     """True if the prompt shows the options."""
-    chat: bool = False
-    """True if the prompt is a conversation."""
-    summary: str = "a template of yours"
+    system: str | None = None
+    """The first turn of a conversation; None if the prompt is one text."""
+    summary: str = _OWN
     """One line for `medstress list prompts`."""
-    form: Form | None = None
-    """Its form, if it only places texts; then rendering joins pieces."""
-    is_own: bool = True
-    """False for a template of a run folder, which is never executed."""
+    is_shown: bool = True
+    """False for a template of a run folder that would have to be executed."""
 
     def __hash__(self) -> int:
         return hash(self.source)
@@ -53,119 +71,83 @@ class Template:
         return content_hash(self.source)
 
     @property
-    def is_shown(self) -> bool:
-        """True if prompts can be rendered with it."""
-        return self.is_own or self.form is not None
+    def chat(self) -> bool:
+        """True if the prompt is a conversation."""
+        return self.system is not None
 
     def as_json(self) -> dict[str, Any]:
-        """Return its entry in the manifest, with its form, so that prompts can be reproduced."""
-        form = None if self.form is None else self.form.as_json()
-        own = {"name": self.name, "source": self.source, "form": form}
+        """Return its entry in the manifest."""
+        own = {"name": self.name, "source": self.source, "jinja": self.is_jinja}
         return {**own, "lists_options": self.lists_options}
 
     def shows(self, name: str) -> bool:
         """Return whether prompts show a field of an item: `passage`, `context` or `stem`.
 
-        Of a template without a form, whether its text speaks of the field. For `options`, whether
-        prompts list them.
+        Of a Jinja file, whether its text speaks of the field. For `options`, whether prompts list
+        them.
         """
         if name == "options":
             return self.lists_options
         names = (name,) if name == "passage" else (name, "question")
-        if self.form is None:
-            return any(each in self.source for each in names)
-        return any(self.form.places(each) for each in names)
+        if self.is_jinja:
+            return any(one in self.source for one in names)
+        return not set(names).isdisjoint(_laid_out(self.source, True, True)[1::2])
 
     def render(self, candidate: Candidate) -> Prompt:
-        """Render a candidate, without trailing white space (METHODS 1.2).
+        """Render a candidate, without white space at its ends (METHODS 1.2).
 
         Without `is_shown` the prompt is empty.
 
         Raises:
-            UsageError: rendering exceeds its limits of time, memory or length.
+            UsageError: a Jinja file makes too long a text.
             TrialError: it cannot be rendered with this candidate.
         """
-        item, edits = candidate.item, candidate.edits
-        if self.form is not None and len(edits) == 1:
-            frame = _frame(self, item, edits[0].field)
-            if frame is not None:
-                text = apply_edits(item.option(edits[0].field), edits)
-                return self._prompt(f"{frame.before}{text}{frame.after}".strip(), frame.system)
-        context, stem = candidate.context, candidate.stem
-        values = {"passage": candidate.passage, "context": context, "stem": stem}
-        values["question"] = f"{context} {stem}" if context else stem
-        values.update(zip(candidate.item.letters, candidate.options, strict=True))
-        if self.form is None:
-            return self._rendered(values, candidate.item.letters)
-        shape = _shape(self, candidate.item.letters, _present(values))
-        body = "".join(values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces))
-        return self._prompt(body.strip(), shape.system)
-
-    def _rendered(self, values: Mapping[str, str], letters: str) -> Prompt:
-        if not self.is_own:
+        if not self.is_shown:
             return self._prompt("", "")
-        fields = {name: values[name] for name in FIELDS}
-        options = [(letter, values[letter]) for letter in letters]
-        found = render(self.source, {**fields, "options": options}, name=f"prompt {self.name!r}")
-        return self._prompt(found.text.strip(), str(found.exports.get("system", "")).strip())
+        context, stem, passage = candidate.context, candidate.stem, candidate.passage
+        values = {"context": context, "stem": stem, "passage": passage}
+        values["question"] = f"{context} {stem}" if context else stem
+        options = list(zip(candidate.item.letters, candidate.options, strict=True))
+        if self.is_jinja:
+            made = render(self.source, {**values, "options": options}, name=_named(self.name))
+            return self._prompt(made.text, str(made.exports.get("system", "")))
+        pieces = _laid_out(self.source, bool(context), bool(passage))
+        if "options" in pieces:
+            values["options"] = "\n".join([f"{letter}: {text}" for letter, text in options])
+        elif "texts" in pieces:
+            values["texts"] = "\n".join([text for _, text in options])
+        texts = [*pieces]
+        texts[1::2] = [values[place] for place in pieces[1::2]]
+        return self._prompt("".join(texts), self.system or "")
 
     def _prompt(self, body: str, system: str) -> Prompt:
-        return (Message("system", system), Message("user", body)) if self.chat else body
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A form laid out for all items of one shape."""
-
-    pieces: tuple[str, ...]
-    """Literal text at even places, names of fields at odd ones."""
-    system: str
-    """The system turn of a conversation."""
+        body = body.strip()
+        return (Message("system", system.strip()), Message("user", body)) if self.chat else body
 
 
 @lru_cache(maxsize=256)
-def _shape(template: Template, letters: str, present: frozenset[str]) -> _Shape:
-    assert template.form is not None
-    system = str(dict(template.form.says).get("system", "")).strip()
-    return _Shape(template.form.laid_out(letters, present), system)
+def _laid_out(source: str, has_context: bool, has_passage: bool) -> tuple[str, ...]:
+    """Return the text of a template: literal at even places, names of placeholders at odd ones."""
+    present = {"if context": has_context, "if passage": has_passage, "end": True}
+    pieces, is_shown = [""], True
+    for i, part in enumerate(_PLACE.split(_body(source))):
+        if i % 2 == 0 or part not in _WORDS:
+            part = part if i % 2 == 0 else f"{{{part}}}"
+            pieces[-1] += part if is_shown else ""
+        elif part in present:
+            is_shown = present[part]
+        elif is_shown:
+            pieces += [part, ""]
+    return tuple(pieces)
 
 
-def _present(values: Mapping[str, str]) -> frozenset[str]:
-    """Return the optional fields that are not empty."""
-    return frozenset(name for name in OPTIONAL if values[name])
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The prompt of an item around one of its options."""
-
-    before: str
-    """What comes before the option."""
-    after: str
-    """What comes after it."""
-    system: str
-    """The system turn of a conversation."""
-
-
-@lru_cache(maxsize=2048)
-def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
-    """Return the frame of an option; None for other fields, or if it is not shown exactly once.
-
-    Only the edited option has a frame; frames for all options would cache an item's prompt once
-    for each option.
-    """
-    values = {name: item.text_of(name) for name in FIELDS}
-    shape = _shape(template, item.letters, _present(values))
-    if letter not in item.letters or shape.pieces[1::2].count(letter) != 1:
-        return None
-    values.update(zip(item.letters, item.options, strict=True))
-    texts = [values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces)]
-    place = 2 * shape.pieces[1::2].index(letter) + 1
-    return _Frame("".join(texts[:place]), "".join(texts[place + 1 :]), shape.system)
+def _body(source: str) -> str:
+    header = _HEADER.match(source)
+    return source[header.end() :] if header else source
 
 
 def shipped_prompts() -> list[str]:
-    """Return the names of the templates shipped with medstress."""
+    """Return the names of the prompts shipped with medstress."""
     folder = files("medstress.tasks") / "prompts"
     return sorted(
         entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)
@@ -174,20 +156,20 @@ def shipped_prompts() -> list[str]:
 
 @lru_cache(maxsize=64)
 def load_template(name: str, base: Path | None = None) -> Template:
-    """Load a shipped template by name, or a Jinja file by path (relative to `base`).
+    """Load a shipped prompt by name, or a file by path (relative to `base`).
 
     Raises:
-        UsageError: no such template or file, or the file does not compile or render.
+        UsageError: no such prompt or file, or it cannot be used.
     """
-    known = shipped_prompts()
-    if name in known:
+    shipped = shipped_prompts()
+    if name in shipped:
         source = (files("medstress.tasks") / "prompts" / f"{name}{SUFFIX}").read_text("utf-8")
         return compile_template(name, source)
     path = (base or Path()) / name
     if not path.is_file():
         raise UsageError(
-            f"prompt {name!r} is neither a shipped template ({', '.join(known)}) nor a file"
-            f"{did_you_mean(name, known)}"
+            f"prompt {name!r} is neither a shipped template ({', '.join(shipped)}) nor a file"
+            f"{did_you_mean(name, shipped)}"
         ).with_command("medstress list prompts")
     try:
         source = path.read_text("utf-8")
@@ -197,43 +179,79 @@ def load_template(name: str, base: Path | None = None) -> Template:
 
 
 def compile_template(name: str, source: str) -> Template:
-    """Build a template from its text, and try it on a made-up question.
+    """Build a template from its text; the ending of its name tells Jinja from placeholders.
 
     Raises:
-        UsageError: it does not compile or render; the message carries Jinja's reason.
+        UsageError: an unknown placeholder, or Jinja that does not compile or render; the message
+            has the reason.
     """
-    form = form_of(source)
+    if not name.endswith(JINJA):
+        _check_places(name, source)
+        return _with_places(name, source, is_shown=True)
+    # What a template sets shows when it is rendered with a made-up question.
+    options = [(letter, f"option {letter}") for letter in LETTERS]
+    probe = {"context": "", "stem": "s?", "question": "s?", "passage": "", "options": options}
     try:
-        says = _said(name, source) if form is None else dict(form.says)
+        sets = render(source, probe, name=_named(name)).exports
     except TrialError as error:
-        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {error}") from error
-    return _with_form(name, source, form, says, is_own=True)
+        raise UsageError(f"{_named(name)} is not a usable Jinja template: {error}") from error
+    return Template(
+        name=name,
+        source=source,
+        is_jinja=True,
+        lists_options=bool(sets.get("lists_options", True)),
+        system=str(sets["system"]) if "system" in sets else None,
+        summary=str(sets.get("summary", _OWN)),
+    )
 
 
 def stored_template(stored: Mapping[str, Any]) -> Template:
     """Return a template of a run folder from `Template.as_json`; it is never executed."""
     name, source = str(stored["name"]), str(stored["source"])
-    form = form_from_json(stored["form"])
-    says = {"lists_options": stored["lists_options"]} if form is None else dict(form.says)
-    return _with_form(name, source, form, says, is_own=False)
-
-
-def _with_form(
-    name: str, source: str, form: Form | None, says: Mapping[str, Any], *, is_own: bool
-) -> Template:
+    if not stored["jinja"]:
+        is_small = len(source) <= _LONGEST and len(_PLACE.findall(source)) <= _MOST_PLACES
+        return _with_places(name, source if is_small else "", is_shown=is_small)
+    lists_options = bool(stored["lists_options"])
     return Template(
-        name=name,
-        source=source,
-        lists_options=bool(says.get("lists_options", True)),
-        chat="system" in says,
-        summary=str(says.get("summary", "a template of yours")),
-        form=form,
-        is_own=is_own,
+        name=name, source=source, is_jinja=True, lists_options=lists_options, is_shown=False
     )
 
 
-def _said(name: str, source: str) -> Mapping[str, Any]:
-    """Return the constants that a template sets, by rendering it with a made-up question."""
-    options = [(letter, f"option {letter}") for letter in LETTERS]
-    probe = {"context": "", "stem": "s?", "question": "s?", "passage": "", "options": options}
-    return render(source, probe, name=f"prompt {name!r}").exports
+def _with_places(name: str, source: str, *, is_shown: bool) -> Template:
+    header = _HEADER.match(source)
+    lines = header[0].splitlines()[:-1] if header else []
+    says = dict(line.split(": ", 1) for line in lines)
+    return Template(
+        name=name,
+        source=source,
+        lists_options=not set(OPTIONS).isdisjoint(_PLACE.findall(_body(source))),
+        system=says.get("system"),
+        summary=says.get("summary", _OWN),
+        is_shown=is_shown,
+    )
+
+
+def _check_places(name: str, source: str) -> None:
+    if re.search(r"\{\{|\{%", source):
+        raise UsageError(
+            f"{_named(name)} looks like Jinja, but its name does not end in {JINJA[0]}; rename it, "
+            "or place texts by {question} and {options}"
+        )
+    is_open = False
+    for place in _PLACE.findall(_body(source)):
+        if place not in _WORDS:
+            hint = did_you_mean(place, _WORDS) or f" (known: {', '.join(_WORDS)})"
+            raise UsageError(f"{_named(name)}: unknown placeholder {{{place}}}{hint}")
+        if place == "end" or place.startswith("if "):
+            if is_open == (place != "end"):
+                raise UsageError(
+                    f"{_named(name)}: {{{place}}} where none can be; every {{if ...}} is followed "
+                    "by one {end}, and they are not nested"
+                )
+            is_open = place != "end"
+    if is_open:
+        raise UsageError(f"{_named(name)}: expected {{end}} after {{if ...}}, got none")
+
+
+def _named(name: str) -> str:
+    return f"prompt {name!r}"

@@ -65,13 +65,13 @@ class Victim:
 
     @property
     def prompt(self) -> dict[str, Any] | None:
-        """Name, source and form of the prompt; None if sentences are read without a prompt."""
+        """Name and text of the prompt; None if sentences are read without a prompt."""
         return None if self._template is None else self._template.as_json()
 
     def kept_listings(self, candidates: Sequence[Edited]) -> list[str] | None:
-        """Return listings that must be stored; None if the prompt's form can reproduce them."""
+        """Return listings that must be stored; None if they can be made again without Jinja."""
         template = self._template
-        if template is None or template.form is not None or not template.lists_options:
+        if template is None or not template.is_jinja or not template.lists_options:
             return None
         return [self.listing(candidate) for candidate in candidates]
 

@@ -21,7 +21,7 @@ from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import execute, run_folder
 from medstress.store.database import translated
-from medstress.store.load import stored_manifest
+from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit

@@ -23,12 +23,12 @@ NAMES = {"drugs": {"n_names": 9}, "diseases": {"n_names": 9}, "all": {}}
 
 
 def prompt(source: str) -> dict[str, Any]:
-    return {"name": "p", "source": source, "form": None, "lists_options": True}
+    return {"name": "p", "source": source, "jinja": False, "lists_options": True}
 
 
 VICTIMS = {
-    "open": {**SAME, "prompt": prompt("{{ passage }} {{ stem }}")},
-    "closed": {**SAME, "prompt": prompt("{{ stem }}")},
+    "open": {**SAME, "prompt": prompt("{passage} {stem}")},
+    "closed": {**SAME, "prompt": prompt("{stem}")},
 }
 
 

@@ -618,16 +618,16 @@ class TestKnownGaps:
         (
             "{sample = 3}",
             "e.toml, line 11: prompt = {'sample': 3}: expected a prompt for 'sample': a shipped "
-            "template or a Jinja file, got 3",
+            "prompt or a file, got 3",
         ),
         (
             "3",
-            "e.toml, line 11: prompt = 3: expected a shipped template, a Jinja file, or a table by "
+            "e.toml, line 11: prompt = 3: expected a shipped prompt, a file, or a table by "
             'data set such as {medmcqa = "medmcqa", default = "qstab"}, got 3',
         ),
         (
             "{}",
-            "e.toml, line 11: prompt = {}: expected a shipped template, a Jinja file, or a table "
+            "e.toml, line 11: prompt = {}: expected a shipped prompt, a file, or a table "
             'by data set such as {medmcqa = "medmcqa", default = "qstab"}, got {}',
         ),
     ],

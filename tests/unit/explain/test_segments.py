@@ -78,7 +78,7 @@ def test_the_letter_before_an_option_belongs_to_it() -> None:
 
 def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() -> None:
     source = "{{ stem | upper }} {% for l, o in options %}{{ o | upper }};{% endfor %}"
-    template = Template(name="own", source=source)
+    template = Template(name="own.jinja", source=source, is_jinja=True)
     task = MultipleChoice(template=template, answer_by=AnswerBy.LETTER)
     pair = found(task)
     assert {each.place for each in pair.after} == {"prompt"}

@@ -192,7 +192,7 @@ def test_a_generated_text_that_names_a_label_is_read() -> None:
     assert NLI.task_from_spec(spec, template.as_json()).spec() == spec
 
 
-NLI_PROMPT = Path(__file__).parents[3] / "src/medstress/kinds/nli/labels.jinja"
+NLI_PROMPT = Path(__file__).parents[3] / "src/medstress/kinds/nli/labels.txt"
 
 
 def test_macro_f1_is_that_of_scikit_learn_s_definition() -> None:

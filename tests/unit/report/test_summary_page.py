@@ -84,7 +84,7 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
         40,
         versions={"medstress": "0.3.0"},
         victims={"careful": {"model": "hub/<careful>", "model_hash": "blake2b-128:00"}},
-        command="medstress run e.toml",
+        command="medstress run e.toml; rm -rf ~",
     )
     page = markdown_page(run)
     paragraphs = page.split("\n\n")
@@ -95,7 +95,8 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
     assert "Asked: 40 items of cases; attacks: near names; seeds: 0." in page
     assert "medstress 0.3.0." in page
     assert "of no others: another attack may take more." in page
-    assert paragraphs[-1] == "Repeated by: medstress run e.toml\n"
+    assert "rm -rf" not in page
+    assert "medstress run EXPERIMENT.toml --out " in paragraphs[-1]
 
 
 def test_junit_holds_criteria_and_faults() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 import threading
 from contextlib import closing
 
@@ -10,7 +11,13 @@ import pytest
 
 from medstress.core.calls import Chosen, Generated, ModelIdentity, Scored
 from medstress.core.errors import StoreError
-from medstress.store.shared_cache import FILE, SharedCache, cache_folder, open_shared
+from medstress.store.shared_cache import (
+    FILE,
+    SharedCache,
+    _check_value,
+    cache_folder,
+    open_shared,
+)
 
 ONE = ModelIdentity(name="one", hash="h1")
 TWO = ModelIdentity(name="two", hash="h2")
@@ -121,6 +128,62 @@ def test_a_cache_of_another_format_is_refused(tmp_path, said):
     with pytest.raises(StoreError) as caught:
         SharedCache(tmp_path)
     said(str(caught.value))
+
+
+ODD = {
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END",
+    "view": "DROP TABLE files; CREATE VIEW files AS SELECT 1 AS model_hash, 'f' AS file",
+    "table": "CREATE TABLE more (x)",
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_a_cache_that_holds_more_than_answers_is_refused(tmp_path, what):
+    filled(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.executescript(ODD[what])
+    with pytest.raises(StoreError, match="is not as medstress makes it"):
+        SharedCache(tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal"])
+def test_no_link_is_followed(tmp_path, ending):
+    filled(tmp_path).close()
+    (tmp_path / FILE).rename(tmp_path / "elsewhere")
+    if ending:
+        (tmp_path / "elsewhere").rename(tmp_path / FILE)
+        (tmp_path / "elsewhere").write_bytes(b"mine")
+    (tmp_path / f"{FILE}{ending}").symlink_to(tmp_path / "elsewhere")
+    before = (tmp_path / "elsewhere").read_bytes()
+    with pytest.raises(StoreError, match="link"):
+        SharedCache(tmp_path)
+    assert (tmp_path / "elsewhere").read_bytes() == before
+
+
+def test_a_journal_that_names_another_file_is_refused_and_that_file_stays(tmp_path):
+    filled(tmp_path).close()
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"x")
+    magic = bytes.fromhex("d9d505f920a163d7")
+    header = magic + struct.pack(">IIIII", 0, 1, 1, 512, 4096)
+    name = str(mine).encode()
+    parts = (1 << 30) // 4096 + 1, name, len(name), sum(name), magic
+    tail = struct.pack(">I", parts[0]) + name + struct.pack(">II", *parts[2:4]) + magic
+    (tmp_path / f"{FILE}-journal").write_bytes(header.ljust(512, b"\0") + tail)
+    with pytest.raises(StoreError, match="names another file"):
+        SharedCache(tmp_path)
+    assert mine.exists()
+
+
+@pytest.mark.parametrize("body", ['["g"]', '["g",5]', '["z","x"]', "[", '["s",["x"],[1]]', "5"])
+def test_an_entry_that_holds_no_answer_is_never_served_though_its_digest_fits(tmp_path, body):
+    cache = filled(tmp_path)
+    entry = (A, "one", "h1", body, 7, 2)
+    damage(tmp_path, "body", body)
+    damage(tmp_path, "check_value", _check_value(*entry))
+    assert cache.lookup([A]) == {}
+    assert cache.n_bad == 1
+    cache.close()
 
 
 def test_the_folder_is_a_path_from_the_file_or_the_user_s_own(tmp_path, monkeypatch):

@@ -4,13 +4,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from medstress.core.calls import Message
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, listing
-from medstress.tasks.templates import compile_template, load_template, shipped_prompts
+from medstress.tasks.templates import (
+    compile_template,
+    load_template,
+    shipped_prompts,
+    stored_template,
+)
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Instructed, Majority
 from medstress.testing import ScriptedBackend
@@ -55,7 +62,7 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    plain = ["chat", "cloze", "logged", "medmcqa"]
+    plain = ["chat", "cloze", "medmcqa"]
     open_book = ["open_book", "open_book_chat", "open_book_cloze"]
     assert shipped_prompts() == [*plain, *open_book, "qstab", "question", "untagged"]
 
@@ -127,8 +134,8 @@ def test_a_template_of_the_user_is_a_file(tmp_path: Path) -> None:
 
 
 def test_the_hash_follows_the_text() -> None:
-    one, other = compile_template("x", "{{ stem }}"), compile_template("x", "{{ stem }}!")
-    assert one.hash == compile_template("y", "{{ stem }}").hash != other.hash
+    one, other = compile_template("x", "{stem}"), compile_template("x", "{stem}!")
+    assert one.hash == compile_template("y", "{stem}").hash != other.hash
 
 
 def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path, said) -> None:
@@ -140,8 +147,8 @@ def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path, said) 
 @pytest.mark.parametrize("source", ["{{ stm }}", "{% for x in options %}", "{{ stem | nothing }}"])
 def test_a_template_that_does_not_compile_or_render_is_refused(source: str, said) -> None:
     with pytest.raises(UsageError) as caught:
-        compile_template("mine", source)
-    said(str(caught.value), "prompt 'mine' is not a usable Jinja template")
+        compile_template("mine.jinja", source)
+    said(str(caught.value), "prompt 'mine.jinja' is not a usable Jinja template")
 
 
 @pytest.mark.parametrize("name", sorted(shipped_prompts()))
@@ -152,10 +159,68 @@ def test_only_open_book_prompts_show_a_passage_and_all_show_the_question(name: s
     assert template.shows("context")
 
 
-def test_what_a_template_without_a_form_shows_stands_in_its_text() -> None:
-    read = compile_template("mine", "{{ passage | upper }} {{ question }}")
-    blind = compile_template("mine", "{{ stem | upper }}")
-    assert (read.form, blind.form) == (None, None)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
+    ["{stem}", "{options}", "{end}", "{if passage}", "{{ stem }}", "{% if %}"]
+)
+
+
+@given(passage=TEXTS, context=TEXTS, stem=TEXTS, options=st.lists(TEXTS, min_size=2, max_size=6))
+def test_texts_are_placed_as_they_are_even_if_they_look_like_places(
+    passage: str, context: str, stem: str, options: list[str]
+) -> None:
+    template = compile_template(
+        "x", '<{if context}{context}|{end}{if passage}{passage}{end}|{stem}|{options}|{"a": 1}>'
+    )
+    stem, options = f"{stem}?", [f"{text}{i}" for i, text in enumerate(options)]
+    item = Question(
+        id="q", context=context, stem=stem, passage=passage, options=tuple(options), key="A"
+    )
+    lines = "\n".join(f"{letter}: {text}" for letter, text in zip("ABCDEF", options, strict=False))
+    first = f"{context}|" if context else ""
+    assert template.render(item.candidate()) == f'<{first}{passage}|{stem}|{lines}|{{"a": 1}}>'
+    assert stored_template(template.as_json()).render(item.candidate()) == template.render(
+        item.candidate()
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{quesion}", "did you mean 'question'"),
+        ("{{ question }}", "does not end in .jinja"),
+        ("{if context}{context}", "expected {end}"),
+        ("{stem}{end}", "{end} where none can be"),
+        ("{if context}{if passage}x{end}{end}", "not nested"),
+    ],
+)
+def test_a_placeholder_that_is_none_is_refused(source: str, reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        compile_template("mine.txt", source)
+    assert reason in str(caught.value)
+
+
+def test_a_head_of_lines_makes_a_conversation() -> None:
+    template = compile_template("mine.txt", "summary: mine\nsystem: Be brief.\n---\n{stem}\n")
+    assert (template.summary, template.chat, template.lists_options) == ("mine", True, False)
+    assert template.render(ITEM.candidate()) == (
+        Message("system", "Be brief."),
+        Message("user", "Which drug?"),
+    )
+
+
+@pytest.mark.parametrize("source", ["x" * 70_000, "{question}" * 200])
+def test_a_strangers_prompt_that_would_make_too_much_text_is_not_shown(source: str) -> None:
+    stored = {"name": "x", "source": source, "jinja": False, "lists_options": False}
+    template = stored_template(stored)
+    assert not template.is_shown
+    assert template.render(ITEM.candidate()) == ""
+
+
+def test_what_a_jinja_file_shows_is_what_its_text_names() -> None:
+    read = compile_template("mine.jinja", "{{ passage | upper }} {{ question }}")
+    blind = compile_template("mine.jinja", "{{ stem | upper }}")
+    assert read.is_jinja
+    assert not stored_template(read.as_json()).is_shown
     assert [read.shows(name) for name in ("passage", "context", "stem")] == [True, True, True]
     assert [blind.shows(name) for name in ("passage", "context", "stem")] == [False, False, True]
 

@@ -10,8 +10,8 @@ from typing import Any
 from medstress.core.calls import Message
 from medstress.core.errors import PermanentBackendError, TrialError, UsageError
 from medstress.files.extras import not_there
+from medstress.files.jinja_texts import render
 from medstress.files.reading import reading
-from medstress.rendering import render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

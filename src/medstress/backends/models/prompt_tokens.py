@@ -12,7 +12,7 @@ from medstress.backends.models.continued_tokens import Continued, reads_by_words
 from medstress.backends.models.token_tree import Target, shared_length
 from medstress.core.calls import Prompt
 from medstress.core.errors import PermanentBackendError, TrialError, UsageError
-from medstress.rendering import render
+from medstress.files.jinja_texts import render
 
 
 class PromptTokenizer:

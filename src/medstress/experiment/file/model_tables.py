@@ -41,7 +41,7 @@ class VictimTable(TomlTable):
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
     """text answering: how a likelihood becomes a score."""
     prompt: NonEmpty | dict[str, str] = "qstab"
-    """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
+    """A shipped prompt or a file; or a table of them by data set (label, else name), as in
     `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
     parser: Literal["options_aware", "exact", "first_four", "single_character"] = "options_aware"
     """How an answer is read from text."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
-from medstress.attacks.protocol import Attack, rebuilt
+from medstress.attacks.protocol import Attack, AttackTraits, rebuilt
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError
@@ -67,7 +68,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": list(prepared.experiment.experiment.seeds),
         "versions": versions(),
         "git_commit": git_commit(prepared.base),
-        "datasets": {part.label: _dataset(part) for part in prepared.datasets},
+        "datasets": {part.label: _dataset(part, prepared) for part in prepared.datasets},
         "groups": {
             part.label: {**part.describe(), "recogniser": found}
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
@@ -103,7 +104,24 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         "whole_copy": traits.is_static,
         "judged": judged,
         "control_of": _control_of(part.label, spec, prepared),
+        "traits": _traits(traits),
     }
+
+
+def _traits(traits: AttackTraits) -> dict[str, Any]:
+    """Return what of an attack decides how its answers are judged, where it is not the default.
+
+    With it a trial is judged again where the attack is not installed.
+    """
+    kept: dict[str, Any] = {}
+    for one in fields(traits):
+        value = getattr(traits, one.name)
+        if one.name == "roles" or value == one.default:
+            continue
+        if one.name == "goal" and not isinstance(value, str):
+            return {}  # a rule of its own
+        kept[one.name] = sorted(value) if isinstance(value, frozenset) else value
+    return kept
 
 
 def _draws_names(attack: Attack) -> bool:
@@ -172,7 +190,9 @@ def _role(part: RolePart) -> dict[str, Any]:
     }
 
 
-def _dataset(part: DatasetPart) -> dict[str, Any]:
+def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
+    drawn = (group for group in prepared.question_groups if group.needs_passages)
+    passages = [group.resources_on(part).passages.hash for group in drawn]
     return {
         "n_items": len(part.questions),
         "n_rows": len(part.all_items),
@@ -180,6 +200,7 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
         "notes": list(part.loaded.notes),
         **({"understood": part.loaded.understood} if part.loaded.understood else {}),
         "hash": part.loaded.source_hash,
+        **({"passages": passages[0]} if passages else {}),
     }
 
 

@@ -111,7 +111,7 @@ class Inference(Kind):
 
 def _prompt() -> str:
     """The file of the prompt that lists labels."""
-    return str(files(__name__) / "labels.jinja")
+    return str(files(__name__) / "labels.txt")
 
 
 def _direct(asked: VictimRequest) -> DirectLabelling:

@@ -1,0 +1,536 @@
+"""The bench of a run folder: its items, tasks and attacks, and models that have no answers.
+
+A folder may come from a stranger, so nothing that it names is opened but what ships with medstress:
+no function, path, hub id or template. What is the user's own comes from an experiment that the user
+names, where it has the hash that the folder stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from medstress.attacks.controls.arm import ControlArm, control_arm
+from medstress.attacks.controls.control import Control
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.protocol import Attack, AttackTraits, Turns, Validity, rebuilt
+from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity
+from medstress.core.errors import MedstressError
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.queries import Steps
+from medstress.core.resources import Resources
+from medstress.core.validity import VARIANT_CLASSES
+from medstress.datasets.source import Loaded, LoadedTexts
+from medstress.engine.replay import NotHereError, Recorded
+from medstress.engine.trial import Trial
+from medstress.engine.work import Work
+from medstress.entities.distances import NAMED
+from medstress.entities.name_rules import NameRules, option_texts
+from medstress.entities.names import DIFFERENT, variant_class
+from medstress.entities.no_names import LABEL as NO_NAMES
+from medstress.entities.no_names import NoNames
+from medstress.entities.semantic_types import types_of
+from medstress.entities.synonyms import SynonymGroups, load_synonyms
+from medstress.entities.tables import SHIPPED
+from medstress.experiment.file.config import (
+    AnalysisTable,
+    EntitiesTable,
+    Experiment,
+    ExperimentTable,
+)
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.free_group import free_group, with_names
+from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups
+from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.plan.sentence_groups import SentenceGroupPart, sentence_resources
+from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
+from medstress.prompts import DEFAULT as DEFAULT_PROMPTS
+from medstress.prompts import load_prompts
+from medstress.prompts import shipped as shipped_prompt_sets
+from medstress.store.reader import RunReader
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.victim import Victim
+
+_SHIPPED: Mapping[str, tuple[Any, ...]] = {
+    "vocabulary": (None, *SHIPPED),
+    "embedding": ("minilm", "ngram"),
+    "distance": NAMED,
+    "synonyms": ("default", "none"),
+    "words": (None,),
+    "recogniser": (None, "gazetteer"),
+}
+"""Key of a group or of noise -> its values that name nothing of a user's."""
+_GIVE = "name the experiment with --experiment"
+_NO_LIST = SynonymGroups("", "", ())
+Place: TypeAlias = tuple[str, str]
+
+
+class _Rules(NameRules):
+    """The rules for names, which need no vectors."""
+
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
+        """Return nothing: what tables said is taken as it is stored."""
+        return ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotHereError(name)
+
+
+class _UnknownList(_Rules):
+    """The same without the user's list of synonyms."""
+
+    def variant_class(self, item: Question, name: str) -> str:
+        """Return the class of a name, unless it could be that of a synonym."""
+        found = variant_class(name, option_texts(item, item.key))
+        if found == VARIANT_CLASSES[DIFFERENT]:
+            raise NotHereError("synonyms")
+        return found
+
+
+class _Absent:
+    """Stands for what a folder does not hold."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotHereError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described(Attack):
+    """An attack that is not here: known by what the folder says of its traits."""
+
+    of: Mapping[str, Any]
+    """Its parameters."""
+    described: Mapping[str, Any]
+    """Its traits that are not the default, as JSON values."""
+
+    @property
+    def traits(self) -> AttackTraits:
+        """As stored."""
+        sets = ("item_kinds", "edits_only")
+        values: dict[str, Any] = {
+            name: frozenset(value) if name in sets else value
+            for name, value in self.described.items()
+        }
+        return AttackTraits(**values)
+
+    def spec(self) -> dict[str, Any]:
+        """Return its parameters."""
+        return dict(self.of)
+
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        """Say that it is not here."""
+        raise NotHereError("attack")
+
+    def validity(self, candidate: Any, resources: Any) -> Validity | None:
+        """Say that its rules are not here."""
+        raise NotHereError("attack")
+
+    def supported(self, candidate: Any) -> str | None:
+        """Say that its rules are not here."""
+        raise NotHereError("attack")
+
+    def turns(self, item: Any, rng: Any) -> Turns:
+        """Return a conversation whose words are taken from the stored requests."""
+        prompts = load_prompts(DEFAULT_PROMPTS)
+        return Turns(prompts=prompts, exemplars=())
+
+    def run(self, item: Any, rng: Any, resources: Any) -> Steps[Any]:
+        """Say that it is not here."""
+        raise NotHereError("attack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group(GroupPart):
+    """A group of questions whose items are those of the plan."""
+
+    planned: Mapping[str, frozenset[str]]
+    """Data set -> hashes of its items."""
+    on: Mapping[str, Resources]
+    """Data set -> what attacks may read."""
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """Return the items of the plan."""
+        planned = self.planned.get(dataset.label, frozenset())
+        return tuple(q for q in dataset.questions if content_hash([q.id, q.hash]) in planned)
+
+    def resources_on(self, dataset: DatasetPart) -> Resources:
+        """Return what attacks may read on a data set."""
+        return self.on[dataset.label]
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A folder's plan on models that have an identity and no answers."""
+
+    prepared: Prepared
+    """The plan, with the folder's items; resources are real where they are here."""
+    folds: Mapping[str, Sequence[Victim]]
+    """Name of victims that share the items -> all of them."""
+    roles: Mapping[str, Backend]
+    """The other models, by role."""
+    decodings: Mapping[str, Decoding]
+    """How they generate."""
+    rules: Mapping[str, Any]
+    """Group -> what rules may read without names and vectors."""
+    lacks: Mapping[Place | str, str]
+    """Attack, group, or (group, data set) -> why an attack is not drawn again."""
+    unknown: Mapping[str, str]
+    """Attack -> why nothing can be said of its trials."""
+    muted: frozenset[str] = frozenset()
+    """Attacks whose conversations begin with prompts that are not here."""
+    restated: frozenset[str] = frozenset()
+    """Names of victims whose prompts another version of medstress wrote."""
+    version: bool = True
+    """Whether this version of medstress wrote the folder."""
+    of_vectors: frozenset[str] = field(default_factory=frozenset)
+    """Groups whose names have vectors."""
+
+    def why_judged(self, trial: Trial) -> str | None:
+        """Return why the attack of a trial is not run again; None if it is."""
+        places = (trial.attack_label, trial.group, (trial.group, trial.dataset))
+        return next((self.lacks[place] for place in places if place in self.lacks), None)
+
+    def may_differ(self, trial: Trial) -> bool:
+        """Return whether an attack that runs again here may draw otherwise.
+
+        Hashes cover the weights of an embedding, not its vectors: near ties may differ on another
+        processor. Another version may ship other tables.
+        """
+        attack = trial.attack.control if isinstance(trial.attack, ControlArm) else trial.attack
+        reads = trial.group in self.of_vectors and attack.traits.needs_entities
+        return not self.version or reads or attack.spec().get("mode") == "related"
+
+    def takes_requests(self, work: Work) -> bool:
+        """Return whether the prompts of a work's victim are not here."""
+        task: Any = work.victim.task
+        if isinstance(task, Conversation):
+            return work.attack_label in self.muted
+        if work.victim.label in self.restated:
+            return True
+        template = getattr(task, "template", None)
+        return template is not None and not template.is_shown
+
+
+class _Folder:
+    """Reads the parts of a bench from a folder."""
+
+    def __init__(self, run: RunReader, own: Prepared | None) -> None:
+        self.manifest, self.own = run.manifest, own
+        self.parts = self.manifest["parts"]
+        self.items: dict[str, list[Any]] = {label: [] for label in self.manifest["datasets"]}
+        for dataset, item in run.items().values():
+            self.items.setdefault(dataset, []).append(item)
+        self.lacks: dict[Place | str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.muted: set[str] = set()
+        self.restated: set[str] = set()
+
+    @cached_property
+    def kind(self) -> Kind:
+        return kind_of_all(item for items in self.items.values() for item in items)
+
+    @cached_property
+    def datasets(self) -> list[DatasetPart]:
+        found = []
+        for label, items in self.items.items():
+            told = self.manifest["datasets"].get(label, {})
+            common: dict[str, Any] = {"skipped": (), "source_hash": told.get("hash", "")}
+            loaded: Loaded | LoadedTexts = LoadedTexts(items=tuple(items), **common)
+            if self.kind.draws_names:
+                loaded = Loaded(questions=tuple(items), **common)
+            found.append(DatasetPart(label=label, questions=tuple(items), loaded=loaded))
+        return found
+
+    @cached_property
+    def roles(self) -> dict[str, Backend]:
+        stored = self.manifest.get("roles") or {}
+        return {name: backend_of(one) for name, one in stored.items()}
+
+    @cached_property
+    def decodings(self) -> dict[str, Decoding]:
+        stored = self.manifest.get("roles") or {}
+        return {
+            name: Decoding(max_new_tokens=one["decoding"][0], temperature=one["decoding"][1])
+            for name, one in stored.items()
+        }
+
+    # -- attacks -----------------------------------------------------------------------------
+    @cached_property
+    def attacks(self) -> list[AttackPart]:
+        ours = {part.label: part.attack for part in self.own.attacks} if self.own else {}
+        found = []
+        for label, spec in self.manifest["attacks"].items():
+            own = ours.get(label)
+            if own is not None and content_hash(own.spec()) == content_hash(spec):
+                found.append(AttackPart(label=label, attack=own))
+                continue
+            attack = self._attack(label, spec)
+            if attack is None:
+                name = spec.get("control_of", spec).get("name", spec.get("name"))
+                self.unknown[label] = f"the attack {name!r} is not installed and has its own goal"
+                continue
+            found.append(AttackPart(label=label, attack=attack))
+            if isinstance(attack, _Described):
+                self.muted.add(label)
+        return found
+
+    def _attack(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
+        """Return the attack that parameters describe, as far as its rules go."""
+        attack = None if "set" in spec and "of" in spec else _own(spec)
+        if attack is None:
+            self.lacks[label] = "its edits come from a file" if "set" in spec else "not installed"
+            self.lacks[label] += f"; {_GIVE}" if "set" in spec else ""
+            traits = self.manifest["records"].get(label, {}).get("traits")
+            return _Described(of=spec, described=traits) if traits else None
+        if content_hash(attack.spec()) != content_hash(spec):
+            self.lacks[label] = f"it reads a file of the user's; {_GIVE}"
+            if attack.traits.in_turns:
+                self.muted.add(label)
+        return attack
+
+    # -- groups ------------------------------------------------------------------------------
+    def groups(self) -> tuple[list[Any], dict[str, Any], frozenset[str]]:
+        """Return the groups, their rules, and those whose names have vectors."""
+        planned: dict[str, dict[str, frozenset[str]]] = {}
+        for place, hashes in self.parts["items"].items():
+            dataset, _, group = place.rpartition("/")
+            planned.setdefault(group, {})[dataset] = frozenset(hashes)
+        here, tables = self._here(), self._tables()
+        groups: list[Any] = []
+        rules: dict[str, Any] = {}
+        for label, described in (self.manifest.get("groups") or {}).items():
+            part = here.get(label)
+            if part is not None and part.fingerprint != self.parts["groups"].get(label):
+                part = self._lack(label, "what it reads has another hash here")
+            if not self.kind.draws_names:
+                known = part if isinstance(part, SentenceGroupPart) else None
+                absent = cast("Any", _Absent())
+                rules[label] = absent
+                groups.append(known or SentenceGroupPart(resources=absent, label=label))
+                continue
+            names: Any = NoNames()
+            types: frozenset[str] = frozenset()
+            if isinstance(part, GroupPart):
+                names, types = part.perturbations, part.resources.types
+            elif "vocabulary" in described:
+                names, types = _rules(tables[label]), types_of(tables[label]["type"])
+            rules[label] = Resources(
+                group=label,
+                types=types,
+                perturbations=names,
+                roles=self.decodings,
+                noise=_Absent(),
+                passages=cast("Any", _Absent()),
+            )
+            on = {one.label: rules[label] for one in self.datasets}
+            if isinstance(part, GroupPart):
+                on = {one.label: self._on(part, label, one) for one in self.datasets}
+            groups.append(
+                _Group(
+                    label=label,
+                    table=cast("Any", tables.get(label, {})) if label != NO_NAMES else None,
+                    resources=next(iter(on.values()), rules[label]),
+                    perturbations=names,
+                    planned=planned.get(label, {}),
+                    on=on,
+                )
+            )
+        vectors = {name for name, one in (self.manifest.get("groups") or {}).items()}
+        return groups, rules, frozenset(vectors - {NO_NAMES})
+
+    def _on(self, part: GroupPart, label: str, dataset: DatasetPart) -> Resources:
+        """Return the resources of a group on a data set, with the passages that the plan had."""
+        of_own = self.own.datasets if self.own else self.datasets
+        source = next((one for one in of_own if one.label == dataset.label), dataset)
+        resources = replace(part.resources_on(source), group=label, roles=self.decodings)
+        stored = self.manifest["datasets"].get(dataset.label, {}).get("passages")
+        if part.needs_passages and stored != resources.passages.hash:
+            self.lacks[label, dataset.label] = (
+                f"it draws from passages that the folder does not hold; {_GIVE}"
+            )
+        return resources
+
+    def _tables(self) -> dict[str, Mapping[str, Any]]:
+        """Return the table of every group that has a vocabulary, by label."""
+        groups = self.manifest.get("groups") or {}
+        labels = [label for label, one in groups.items() if "vocabulary" in one]
+        return dict(zip(labels, self.manifest["config"].get("entities") or (), strict=False))
+
+    def _here(self) -> dict[str, Any]:
+        """Return the groups that can be built here, by label."""
+        if self.own is not None:
+            return {part.label: part for part in self.own.groups}
+        noisy = [part for part in self.attacks if isinstance(part.attack, SentenceAttack)]
+        named = next((why for p in noisy if (why := _not_shipped(p.attack.spec()))), None)
+        noise = None
+        if noisy and named is None:
+            noise = self._tried(NO_NAMES, lambda: sentence_resources(noisy, self.datasets, Path()))
+        if not self.kind.draws_names:
+            labels = list(self.manifest.get("groups") or {})
+            if noise is None:
+                return {label: self._lack(label, named or "") for label in labels}
+            return {label: SentenceGroupPart(resources=noise, label=label) for label in labels}
+        found: dict[str, Any] = {}
+        for label, table in self._tables().items():
+            if (why := _not_shipped(table)) is not None:
+                self._lack(label, why)
+                continue
+            tables = [EntitiesTable.model_validate({**table, "limit": None})]
+            built = self._tried(
+                label, lambda t=tables: load_groups(t, Path(), self.datasets, lambda _: None)
+            )
+            if built:
+                found[label] = replace(built[0], label=label)
+        free = free_group(self.attacks, noise)
+        if noisy and noise is None and free:
+            self._lack(NO_NAMES, named or "")
+            free = []
+        found |= {part.label: part for part in free}
+        return {part.label: part for part in with_names([*found.values()], self.attacks)}
+
+    def _tried(self, label: str, build: Any) -> Any:
+        try:
+            return build()
+        except (MedstressError, OSError) as error:
+            return self._lack(label, str(error))
+
+    def _lack(self, label: str, why: str) -> Any:
+        """Note why a group is not here; return None in its place."""
+        self.lacks.setdefault(label, why)
+        return None
+
+    # -- victims -----------------------------------------------------------------------------
+    def victims(self) -> tuple[list[Victim], dict[str, list[Victim]]]:
+        """Return the victims by the names that rows have, and those that share one."""
+        named: dict[str, list[Victim]] = {}
+        for label, stored in self.manifest["victims"].items():
+            name = stored.get("part_of", label)
+            backend = backend_of(stored)
+            by_dataset = tuple(
+                (dataset, self._task(one)) for dataset, one in stored.get("by_dataset", {}).items()
+            )
+            victim = Victim(
+                label=label, task=self._task(stored), backend=backend, by_dataset=by_dataset
+            )
+            if content_hash(victim.task.spec()) != content_hash(stored["task"]):
+                self.restated.add(name)
+            named.setdefault(name, []).append(replace(self._rendering(victim), label=name))
+        return [group[0] for group in named.values()], named
+
+    @staticmethod
+    def _task(stored: Mapping[str, Any]) -> Any:
+        return kind_described(stored["task"]).task_from_spec(stored["task"], stored["prompt"])
+
+    def _rendering(self, victim: Victim) -> Victim:
+        """Return a victim with the user's own templates, if the named experiment has them."""
+        if self.own is None:
+            return victim
+        tables, kind = self.own.experiment.victim, self.own.kind
+        from medstress.experiment.file.labels import victim_labels
+
+        for table, label in zip(tables, victim_labels(tables), strict=True):
+            if label != victim.label:
+                continue
+            pairs = zip(self.own.datasets, self.own.experiment.dataset, strict=True)
+            request = VictimRequest(
+                table=table,
+                label=label,
+                base=self.own.base,
+                backend=victim.backend,
+                classes=self.own.classes,
+                datasets=[(part.label, one.name) for part, one in pairs],
+            )
+            tasks = kind.tasks(request)
+            own = replace(victim, task=tasks.default, by_dataset=tasks.by_dataset)
+            if own.spec() == victim.spec() and own.prompt_specs() == victim.prompt_specs():
+                return own
+        return victim
+
+
+def _own(spec: Mapping[str, Any]) -> Attack | None:
+    """Return the attack that parameters describe, without the user's files; None: not installed."""
+    known = {k: v for k, v in spec.items() if not (k == "budget" and v is None)}
+    known.pop("exemplars_from", None)
+    if known.get("template") not in shipped_prompt_sets():
+        known.pop("template", None)
+    if "control_of" not in spec:
+        return rebuilt(known)
+    known.pop("budget", None)  # that of its attack
+    control, of = rebuilt(known), _own(spec["control_of"])
+    return control_arm(control, of) if isinstance(control, Control) and of is not None else None
+
+
+def _rules(table: Mapping[str, Any]) -> NameRules:
+    """Return the rules for the names of a group whose vectors are not here."""
+    source = str(table.get("synonyms", "default"))
+    is_shipped = source in _SHIPPED["synonyms"]
+    return _Rules(load_synonyms(source, Path())) if is_shipped else _UnknownList(_NO_LIST)
+
+
+def _not_shipped(table: Mapping[str, Any]) -> str | None:
+    """Return which key of a table names what is the user's; None if all ships with medstress."""
+    for key, shipped in _SHIPPED.items():
+        value = table.get(key) or shipped[0]
+        if value not in shipped and not (key == "recogniser" and "type" in table):
+            return f"{key} = {value!r} does not ship with medstress; {_GIVE}"
+    return None
+
+
+def backend_of(stored: Mapping[str, Any]) -> Backend:
+    """Return what stands for a model of the manifest."""
+    told = stored["backend"]
+    return Recorded(
+        ModelIdentity(name=stored["model"], hash=stored["model_hash"]),
+        BackendTraits(
+            calls=frozenset(told["calls"]),
+            structured=told["structured"],
+            in_turns=told["in_turns"],
+            labels=tuple(told.get("labels", ())),
+        ),
+    )
+
+
+def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
+    """Return the bench of a folder.
+
+    Args:
+        run: the folder, open for reading.
+        own: the experiment that the user names, loaded; None for what ships alone.
+        version: whether this version of medstress wrote the folder.
+    """
+    folder = _Folder(run, own)
+    manifest, attacks = folder.manifest, folder.attacks
+    groups, rules, vectors = folder.groups()
+    victims, folds = folder.victims()
+    settings = ExperimentTable.model_construct(
+        seeds=tuple(manifest["seeds"]), flip_check=folder.parts["settings"]["flip_check"]
+    )
+    analysis = AnalysisTable.model_validate(manifest["config"].get("analysis") or {})
+    prepared = Prepared(
+        experiment=Experiment.model_construct(experiment=settings, analysis=analysis, victim=()),
+        given={},
+        base=Path(),
+        datasets=folder.datasets,
+        groups=groups,
+        attacks=attacks,
+        victims=victims,
+        kind=folder.kind,
+        portion=Portion(),
+    )
+    return Bench(
+        prepared=prepared,
+        folds=folds,
+        roles=folder.roles,
+        decodings=folder.decodings,
+        rules=rules,
+        lacks=folder.lacks,
+        unknown=folder.unknown,
+        muted=frozenset(folder.muted),
+        restated=frozenset(folder.restated),
+        version=version,
+        of_vectors=vectors,
+    )
