@@ -135,7 +135,9 @@ class DryRun(Shown):
         least = "Least loss beside harmless edits that is found with 80 % power"
         return [
             table("queries", "At most (exact bound)", rows, bounds),
-            table("cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE),
+            table(
+                "cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE, notes=_TOKENS
+            ),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
         ]
 
@@ -518,6 +520,11 @@ def _cents(usd: float | None) -> float | None:
     return None if usd is None else math.ceil(usd * 100 - 1e-9) / 100
 
 
+def _share(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
+
+
+_TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
 _ESTIMATE: list[Field[Cost]] = [
     column("Model", "model"),
     column("Queries, about", lambda cost: round(cost.about_queries), "count"),
@@ -533,12 +540,9 @@ _LEAST: list[Field[Least]] = [
     column("Group", "group"),
     column("Items", "n_items", "count"),
     column("Right at first", "accuracy", "score"),
+    column("Least loss", lambda least: " or ".join(map(_share, least.losses))),
     column(
-        "Least loss",
-        lambda least: " or ".join("none" if one is None else f"{one:.3f}" for one in least.losses),
-    ),
-    column(
-        "if so many differ",
+        "if they differ on",
         lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
     ),
     column("From", "source"),
