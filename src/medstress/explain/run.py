@@ -97,11 +97,14 @@ def explaining(selection: Selection, settings: Settings) -> Stage:
                 "finer values stay"
             )
 
+    def most(_: Prepared, work: Explanation) -> int:
+        return 2 * work.settings.evaluations
+
     def choice(bench: Prepared, run: Run) -> Mapping[str, Any]:
         own = [str(one.spec["trial"]) for one in works(bench, run)]
         return {"settings": settings.as_json(), "trials": own} if own else {}
 
-    return Stage(name="explain", works=works, words=words, choice=choice)
+    return Stage(name="explain", works=works, most=most, words=words, choice=choice)
 
 
 def _finest(run: Run) -> dict[tuple[str, str], int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from medstress.attacks.protocol import Attack, SearchOn
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
+from medstress.engine.work import Work
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
@@ -134,7 +135,9 @@ class DryRun(Shown):
         least = "Least loss beside harmless edits that is found with 80 % power"
         return [
             table("queries", "At most (exact bound)", rows, bounds),
-            table("cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE),
+            table(
+                "cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE, notes=_TOKENS
+            ),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
         ]
 
@@ -182,20 +185,13 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         labels = victim_labels(prepared.experiment.victim)
         victims = [Victim(label=one, task=unopened, backend=unopened) for one in labels]
         prepared = replace(prepared, victims=victims)
-    prices = all_prices(prepared.experiment)
-    usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
-    asked = [*(one.label for one in prepared.victims), *(one.label for one in prepared.roles)]
-    bills = {label: Counter[str]() for label in asked}
-    counting = _Counting(prepared, usual, bills)
+    counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
     for trial in prepared.trials():
         counting.add(trial)
-    total = Counter[str]()
-    for label, bill in bills.items():
-        _price(bill, usual.get(label, Usual()), prices.get(label))
-        total.update(bill)
+    costs, total = counting.costs()
     return DryRun(
-        costs=[_cost(label, bill, usual.get(label)) for label, bill in bills.items()],
-        total=_cost("all", total),
+        costs=costs,
+        total=total,
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
@@ -203,13 +199,36 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     )
 
 
+def follow_up_lines(
+    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+) -> Iterator[str]:
+    """Yield what tests or explanations cost at most, by model.
+
+    Args:
+        prepared: the experiment, with its victims open.
+        works: what is left to ask, each with its most queries.
+        folder: of the run.
+    """
+    counting = _Counting(prepared, folder)
+    for work, n in works:
+        counting.add_work(work, n)
+    for cost in counting.costs()[0]:
+        if cost.calls:
+            parts = [f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls"]
+            parts += [f"about {cost.tokens:,.0f} tokens for so many"] if cost.tokens else []
+            parts += [dollars(cost.usd)] if cost.usd is not None else []
+            parts += [f"{cost.minutes:,.2g} minutes"] if cost.minutes is not None else []
+            yield ", ".join(parts)
+
+
 class _Counting:
     """Counts the trials of a plan, each on the bill of its model."""
 
-    def __init__(
-        self, prepared: Prepared, usual: Mapping[str, Usual], bills: dict[str, Counter[str]]
-    ) -> None:
-        self._prepared, self._usual, self._bills = prepared, usual, bills
+    def __init__(self, prepared: Prepared, folder: Path | None) -> None:
+        victims, self._prepared = prepared.victims, prepared
+        self._usual = {one.label: usual_of(one, prepared, folder) for one in victims}
+        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._bills = {label: Counter[str]() for label in labels}
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
         self._plans: dict[Hashable, tuple[Attack, int, int | None, str, float]] = {}
@@ -265,6 +284,22 @@ class _Counting:
             if tables.test is not None and tables.test.significance:
                 n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
                 self._bill(label, "tests", n, n * lost, size, growth)
+
+    def add_work(self, work: Work, n: int) -> None:
+        """Count the queries of a work to its victim; roles are not counted."""
+        size = size_of(work.victim.task, work.item, work.victim.backend.identity.name)
+        self._bill(work.victim.label, "tests", n, n, size)
+
+    def costs(self) -> tuple[list[Cost], Cost]:
+        """Return what every model costs, and their sum."""
+        prices, total = all_prices(self._prepared.experiment), Counter[str]()
+        for label, bill in self._bills.items():
+            _price(bill, self._usual.get(label, Usual()), prices.get(label))
+            total.update(bill)
+        bills = self._bills.items()
+        return [_cost(label, bill, self._usual.get(label)) for label, bill in bills], _cost(
+            "all", total
+        )
 
     def _add_roles(self, trial: Trial, attack: MedFuzz, n: int, about: float) -> None:
         """Count what a trial of MedFuzz, and the test of its success, ask attacker and judges."""
@@ -485,6 +520,11 @@ def _cents(usd: float | None) -> float | None:
     return None if usd is None else math.ceil(usd * 100 - 1e-9) / 100
 
 
+def _share(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
+
+
+_TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
 _ESTIMATE: list[Field[Cost]] = [
     column("Model", "model"),
     column("Queries, about", lambda cost: round(cost.about_queries), "count"),
@@ -500,12 +540,9 @@ _LEAST: list[Field[Least]] = [
     column("Group", "group"),
     column("Items", "n_items", "count"),
     column("Right at first", "accuracy", "score"),
+    column("Least loss", lambda least: " or ".join(map(_share, least.losses))),
     column(
-        "Least loss",
-        lambda least: " or ".join("none" if one is None else f"{one:.3f}" for one in least.losses),
-    ),
-    column(
-        "if so many differ",
+        "if they differ on",
         lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
     ),
     column("From", "source"),

@@ -17,6 +17,7 @@ from medstress.engine.study import Study
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.stages import Stage
+from medstress.significance.bounds import bound_of
 from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, outlook, studies
@@ -110,11 +111,17 @@ def significance(selection: Selection | None = None) -> Stage:
             return {}
         return with_scope(run.manifest, settings, scope_of(settings, run.manifest))
 
+    def most(bench: Prepared, study: Study) -> int:
+        attack = tools_of(bench).attacks[study.attack_label]
+        return bound_of(attack.attempts, _settings(bench)).n_conversations
+
     def choice(bench: Prepared, run: Run) -> Mapping[str, Any]:
         trials = [trial.id for trial in successes(bench, run)]
         return {"settings": _settings(bench).as_json(), "trials": trials} if trials else {}
 
-    return Stage(name="significance", works=works, words=words, entries=entries, choice=choice)
+    return Stage(
+        name="significance", works=works, most=most, words=words, entries=entries, choice=choice
+    )
 
 
 def chosen(bench: Prepared, run: Run, selection: Selection) -> list[Trial]:

@@ -35,7 +35,7 @@ from medstress.running.own_runs import is_own_run, keep_own, new_id
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.shared_cache import share_again
 from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
-from medstress.store.reader import stored_manifest
+from medstress.store.reader import RunReader, stored_manifest
 from medstress.store.root import SUPERSEDED
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
@@ -449,6 +449,13 @@ def _follow_up(
             watcher.note(line)
             watcher.announce(line)
         if wish.dry_run:
+            from medstress.running.dry_run import follow_up_lines
+
+            ended = set(run.folder.read(RunReader.trials_of_analyses))
+            left = (one for one in stage.works(bench, run) if one.id not in ended)
+            most = [(one, stage.most(bench, one)) for one in left]
+            for line in follow_up_lines(bench, most, store.folder):
+                watcher.announce(line)
             continue
         works = list(stage.works(bench, run))
         _keep_plan(store, bench, run, stage, works)

@@ -42,6 +42,8 @@ class Stage:
     name: str
     works: Callable[[Prepared, Run], Iterable[FollowUp]]
     """What is asked; what has ended is among it."""
+    most: Callable[[Prepared, Any], int] = lambda *_: 0
+    """The most queries of one work to its victim."""
     words: Callable[[Prepared, Run], Iterable[str]] = lambda *_: ()
     """What the user should read before it costs money."""
     entries: Callable[[Prepared, Run], Mapping[str, Any]] = lambda *_: {}
