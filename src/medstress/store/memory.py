@@ -66,7 +66,7 @@ class MemoryLedger:
     def trials(self) -> Iterator[StoredTrial]:
         """Yield all finished trials in the plan's order, with the counts of their queries."""
         queries = self._queries()
-        for row, (trial_id, arm, _, _, repeat) in enumerate(self._planned):
+        for row, (trial_id, arm, _, _, repeat, _) in enumerate(self._planned):
             if row not in self._ended:
                 continue
             dataset, group, victim, attack, spec, seed = self._arms[arm]
