@@ -9,11 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from medstress.audit.verify import verify_folder
+from medstress.audit.verify import OTHERWISE, verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.running.kept_summary import keep_summary
+from medstress.running.prepare import prepare
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
@@ -23,22 +24,36 @@ from medstress.store.trial_digest import finish
 FILE = "run.sqlite"
 
 
+NOT_SHIPPED = (
+    "vocabulary = 'names.txt' does not ship with medstress; name the experiment with --experiment"
+)
+
+
 @pytest.fixture(scope="module")
-def whole(workbench, tmp_path_factory):
-    """A complete run with a control arm, to be copied."""
-    made = workbench.Bench(tmp_path_factory.mktemp("verified"))
-    made.tables["experiment"]["controls"] = ["no_op"]
-    made.tables["attack"] = made.tables["attack"][:2]
+def made(workbench, tmp_path_factory):
+    """A complete run with a control arm and transfer, as its bench."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("verified"))
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["attack"] = bench.tables["attack"][:2]
+    bench.tables["analysis"] = {"transfer": True}
+    bench.tables["victim"] += [{**bench.tables["victim"][0], "name": "other", "version": "2"}]
+    bench.write_items(workbench.questions(6))
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
+        for name, value in bench.environment().items():
             patch.setenv(name, value)
-        assert made.run() == 0
-    return made.out
+        assert bench.run() == 0
+    return bench
+
+
+@pytest.fixture(scope="module")
+def own(made):
+    """The experiment of the run, as a user names it."""
+    return prepare(made.root / "experiment.toml")
 
 
 @pytest.fixture
-def copy(whole, tmp_path):
-    return shutil.copytree(whole, tmp_path / "copy")
+def copy(made, tmp_path):
+    return shutil.copytree(made.out, tmp_path / "copy")
 
 
 def change(folder, *statements):
@@ -52,7 +67,10 @@ def rebuild(folder, *statements):
     with closing(sqlite3.connect(folder / FILE)) as db, db:
         for each in statements:
             db.execute(each)
-        ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
+        ended = db.execute(
+            "SELECT trial, verdict, result FROM verdicts WHERE trial IN (SELECT id FROM trials) "
+            "ORDER BY id"
+        ).fetchall()
         for table in ("verdicts", "commits"):
             db.execute(f"DELETE FROM {table}")
         for trial, verdict, result in ended:
@@ -60,7 +78,7 @@ def rebuild(folder, *statements):
         db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
         keep_root(db)
         link(db, RUN_CHAIN)
-    (folder / "summary.json").unlink()
+    (folder / "summary.json").unlink(missing_ok=True)
 
 
 def query(folder, text):
@@ -78,8 +96,9 @@ def test_a_folder_as_it_was_written_verifies_and_every_trial_is_judged_again(cop
     found = verify_folder(copy)
     assert found.holds
     assert (found.n_judged, found.root) == (96, json.loads(before["summary.json"])["root"])
+    assert list(found.why) == [NOT_SHIPPED]
     assert medstress_cli(["verify", str(copy)]) == 0
-    assert "96 trials judged again" in capsys.readouterr().out
+    assert "96 trials judged on the stored edits" in capsys.readouterr().out
     assert medstress_cli(["verify", str(copy), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verified"] is True
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
@@ -97,8 +116,8 @@ FORGED = {
         "table answers, row",
     ),
     "one added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials",
-        "table trials, row 97: expected the chain's last row 96",
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials",
+        "table trials, row 121: expected the chain's last row 120",
     ),
     "two swapped answers": (
         "UPDATE answers SET body = CASE id WHEN 1 THEN (SELECT body FROM answers WHERE id = 2) "
@@ -145,10 +164,13 @@ def test_what_was_changed_is_named(copy, name, capsys):
     assert json.loads(capsys.readouterr().out)["broken"]["table"] in expected
 
 
+FLIPPED = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'flipped')"
+HELD = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'held')"
+LAST = f"(SELECT MAX(seq) FROM exchanges WHERE trial = {HELD})"
+PLAN = "UPDATE manifest SET value = json_set(value, '$.{}', {}) WHERE key = '{}'"
 REBUILT = {
     "a verdict": (
-        "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "
-        "WHERE verdict = 'flipped')",
+        f"UPDATE verdicts SET verdict = 'held' WHERE trial = {FLIPPED}",
         "expected flipped, found held",
     ),
     "a number of a result": (
@@ -166,26 +188,96 @@ REBUILT = {
         "WHERE verdict = 'flipped'",
         "expected valid null, found true",
     ),
+    "a count of answers": (
+        f"UPDATE verdicts SET result = json_set(result, '$.n_unreadable', 3) WHERE trial = {HELD}",
+        "expected n_unreadable 1, found 3",
+    ),
+    "a number of queries": (
+        f"UPDATE verdicts SET result = json_set(result, '$.n_asked', 4) WHERE trial = {HELD}",
+        "expected n_asked 5, found 4",
+    ),
+    "an entry that no result has": (
+        f"UPDATE verdicts SET result = json_set(result, '$.at', 'attack') WHERE trial = {HELD}",
+        'expected at null, found "attack"',
+    ),
+    "a trial that was asked and is called not attackable": (
+        f"UPDATE verdicts SET verdict = 'not_attackable', result = json('{{\"note\":\"no\"}}') "
+        f"WHERE trial = {HELD}",
+        "expected n_asked 5, found None",
+    ),
+    "the edit of a query": (
+        "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE trial = 1 AND seq = 1",
+        "table exchanges, row 1: expected call 1 with key",
+    ),
+    "the answer to a call": (
+        f"UPDATE exchanges SET answer = 1 WHERE trial = {HELD} AND seq = 1",
+        "expected call 1 with key",
+    ),
+    "the purpose of a call": (
+        f"UPDATE exchanges SET purpose = 'flip_check' WHERE trial = {HELD} AND seq = {LAST}",
+        "expected n_asked 4, found 5",
+    ),
+    "the role of a call": (
+        f"UPDATE exchanges SET role = 'judge' WHERE trial = {HELD} AND seq = 0",
+        "expected call 0 with role victim, found judge",
+    ),
+    "the number of a query": (
+        f"UPDATE exchanges SET query = 9 WHERE trial = {HELD} AND seq = {LAST}",
+        "expected call 5 with query 5, found 9",
+    ),
+    "a failure": (
+        "UPDATE exchanges SET error = 'timed out', key = (SELECT key FROM answers "
+        f"WHERE id = answer), answer = NULL WHERE trial = {HELD} AND seq = 2",
+        "expected call 3 with no further call, found attack of victim",
+    ),
+    "the last call of a trial": (
+        f"DELETE FROM exchanges WHERE trial = {HELD} AND seq = {LAST}",
+        "expected n_asked 4, found 5",
+    ),
+    "a further call": (
+        "INSERT INTO exchanges SELECT trial, attempt, seq + 1, role, 'flip_check', query, call, "
+        f"answer, key, edits, flags, request, error FROM exchanges WHERE trial = {HELD} "
+        f"AND seq = {LAST}",
+        "expected call 6 with no further call, found flip_check of victim",
+    ),
+    "what a query says of itself": (
+        f"UPDATE exchanges SET flags = '{{\"probe\":true}}' WHERE trial = {FLIPPED} "
+        "AND purpose = 'attack'",
+        "expected call 4 with no further call, found flip_check of victim",
+    ),
+    "a request in full": (
+        'UPDATE exchanges SET request = \'[["choose","What?","ABCD"],0]\' '
+        "WHERE trial = 1 AND seq = 0",
+        "expected call 0 with request none",
+    ),
     "an item": (
         "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
-        "expected an item of the plan",
+        "of the plan",
     ),
     "an added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials;"
-        "INSERT INTO verdicts SELECT MAX(id) + 1, 97, 'not_attackable', '{}', x'', x'' "
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials;"
+        "INSERT INTO verdicts SELECT MAX(id) + 1, 121, 'not_attackable', '{}', x'', x'' "
         "FROM verdicts",
-        "table trials, row 97",
+        "table trials, row 121: expected a trial of the plan, found one of random on item 'q0'",
     ),
     "a removed trial": (
-        "DELETE FROM exchanges WHERE trial = 96;DELETE FROM answers WHERE trial = 96;"
-        "DELETE FROM verdicts WHERE trial = 96;DELETE FROM trials WHERE id = 96",
-        "expected 96 trials with a verdict, found 95",
+        "UPDATE answers SET trial = 0 WHERE trial >= 96;DELETE FROM exchanges WHERE trial >= 96;"
+        "DELETE FROM verdicts WHERE trial >= 96;DELETE FROM trials WHERE id >= 96",
+        "expected a trial of pdws",
     ),
     "removed trials, of which the plan says nothing any more": (
-        "DELETE FROM exchanges WHERE trial > 93;UPDATE answers SET trial = 0 WHERE trial > 93;"
-        "DELETE FROM verdicts WHERE trial > 93;DELETE FROM trials WHERE id > 93;"
-        "UPDATE manifest SET value = '93' WHERE key = 'n_planned'",
-        "expected 12 trials of cases, drugs, careful, random / no_op, seed 1, repeat 0, found 11",
+        "UPDATE answers SET trial = 0 WHERE trial >= 96;DELETE FROM exchanges WHERE trial >= 96;"
+        "DELETE FROM verdicts WHERE trial >= 96;DELETE FROM trials WHERE id >= 96;"
+        "UPDATE manifest SET value = '95' WHERE key = 'n_planned'",
+        "expected a trial of pdws",
+    ),
+    "a trial of another repeat": (
+        "UPDATE trials SET repeat = 1 WHERE id = 2",
+        "table trials, row 2: expected item and repeat",
+    ),
+    "the arm of a trial": (
+        "UPDATE trials SET arm = 2 WHERE id = 1",
+        "table arms, row 1: expected the arm",
     ),
     "a planned attack": (
         "UPDATE arms SET spec = replace(spec, '\"budget\":5', '\"budget\":6')",
@@ -195,12 +287,21 @@ REBUILT = {
         "UPDATE manifest SET value = '\"0\"' WHERE key = 'fingerprint'",
         "expected fingerprint",
     ),
+    "a follow-up's finding": (
+        "UPDATE verdicts SET result = json_set(result, '$.reached', json('false')) "
+        "WHERE verdict = 'asked' AND json_extract(result, '$.reached') = 1",
+        "expected reached true, found false",
+    ),
+    "what a follow-up asked": (
+        "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE purpose = 'transfer'",
+        "expected call 0 with edits",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REBUILT)
-def test_where_all_digests_were_made_again_the_answers_tell(copy, name):
-    kept = verify_folder(copy).root
+def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
+    kept = json.loads((copy / "summary.json").read_text("utf-8"))["root"]
     script, expected = REBUILT[name]
     rebuild(copy, *script.split(";"))
     assert expected in told(copy)
@@ -342,28 +443,132 @@ def test_every_refusal_is_a_sentence_for_people_even_beside_json(copy, tmp_path,
 
 def test_a_trial_that_was_not_asked_cannot_have_held(copy):
     rebuild(copy, "UPDATE verdicts SET verdict = 'held' WHERE verdict = 'not_attackable'")
-    assert "expected an answer to the clean item, found held without one" in told(copy)
+    assert "expected call 0 with a further call, found none" in told(copy)
 
 
-def test_what_a_plug_in_judged_that_is_not_installed_is_not_judged(copy):
-    with closing(sqlite3.connect(copy / FILE)) as db:
+def called(folder, name, **more):
+    """Call the attack by another name in all that names it, and change more of the manifest."""
+    with closing(sqlite3.connect(folder / FILE)) as db:
         stored = dict(db.execute("SELECT key, value FROM manifest ORDER BY id").fetchall())
-    attacks = json.loads(stored["attacks"].replace("entity_substitution", "gone"))
+    attacks = json.loads(stored["attacks"].replace("entity_substitution", name))
     hashes = {label: content_hash(spec) for label, spec in attacks.items()}
     parts = {**json.loads(stored["parts"]), "attacks": hashes}
-    changed = {"attacks": attacks, "parts": parts, "fingerprint": content_hash(parts)}
+    changed = {"attacks": attacks, "parts": parts, "fingerprint": content_hash(parts), **more}
     rebuild(
-        copy,
-        "UPDATE arms SET spec = replace(spec, 'entity_substitution', 'gone')",
+        folder,
+        f"UPDATE arms SET spec = replace(spec, 'entity_substitution', '{name}')",
         *(
             f"UPDATE manifest SET value = '{json.dumps(value)}' WHERE key = '{key}'"
             for key, value in changed.items()
         ),
     )
+
+
+def test_what_a_plug_in_asked_that_is_not_installed_is_judged_by_its_traits(copy):
+    called(copy, "gone")
     found = verify_folder(copy)
     assert found.broken is None
-    assert found.not_judged == {"the attack 'gone' is not installed": 96}
+    assert (found.why["not installed"], not found.not_judged) == (96, True)
+    rebuild(copy, REBUILT["a verdict"][0])
+    assert "expected flipped, found held" in told(copy)
+
+
+def test_a_plug_in_with_a_goal_of_its_own_is_not_judged(copy):
+    with closing(sqlite3.connect(copy / FILE)) as db:
+        (records,) = db.execute("SELECT value FROM manifest WHERE key = 'records'").fetchone()
+    called(copy, "gone", records={k: {**v, "traits": {}} for k, v in json.loads(records).items()})
+    found = verify_folder(copy)
+    assert found.broken is None
+    assert list(found.not_judged) == ["the attack 'gone' is not installed and has its own goal"]
     assert not found.holds
+
+
+def test_the_attack_runs_again_where_the_user_names_the_experiment(copy, own, made, capsys):
+    found = verify_folder(copy, own=own)
+    assert found.holds
+    assert (found.n_redrawn, found.n_judged, found.n_follow_ups) == (96, 0, 24)
+    experiment = str(made.root / "experiment.toml")
+    assert medstress_cli(["verify", str(copy), "--experiment", experiment]) == 0
+    assert "96 trials redrawn" in capsys.readouterr().out
+
+
+def swapped(folder, attack):
+    """Two queries of a trial asked in another order: every call, key and result fits."""
+    (trial,) = query(
+        folder,
+        "SELECT MIN(t.id) FROM trials t JOIN arms a ON a.id = t.arm JOIN verdicts v "
+        f"ON v.trial = t.id WHERE v.verdict = 'held' AND a.attack = '{attack}'",
+    )
+    moves = ((1, 99), (2, 1), (99, 2))
+    rebuild(
+        folder,
+        *(
+            f"UPDATE exchanges SET seq = {to}, query = {to} WHERE seq = {at} AND trial = {trial}"
+            for at, to in moves
+        ),
+    )
+
+
+def test_what_only_the_draw_tells_is_named_where_it_runs_again(copy, own):
+    swapped(copy, "random / no_op")
+    assert verify_folder(copy).broken is None
+    assert "expected call 1 with edits" in told(copy, own=own)
+
+
+def test_where_the_attack_reads_vectors_another_draw_is_counted(copy, own):
+    swapped(copy, "pdws")
+    found = verify_folder(copy, own=own)
+    assert found.broken is None
+    assert (found.n_redrawn, dict(found.why)) == (95, {OTHERWISE: 1})
+
+
+def test_another_experiment_redraws_nothing_and_refutes_nothing(copy, made):
+    (made.root / "more.txt").write_text("another\nvocabulary\n", "utf-8")
+    text = (made.root / "experiment.toml").read_text("utf-8").replace("names.txt", "more.txt")
+    (made.root / "other.toml").write_text(text, "utf-8")
+    found = verify_folder(copy, own=prepare(made.root / "other.toml"))
+    assert found.holds
+    assert dict(found.why) == {"what it reads has another hash here": 96}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("distance", "spy:distance"),
+        ("embedding", "owner/model"),
+        ("embedding", "vectors.vec"),
+        ("vocabulary", "/etc/passwd"),
+        ("synonyms", "../mine.csv"),
+    ],
+)
+def test_nothing_that_a_folder_names_is_opened(copy, tmp_path, monkeypatch, key, value):
+    (tmp_path / "spy.py").write_text("raise AssertionError('imported')\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with closing(sqlite3.connect(copy / FILE)) as db:
+        (stored,) = db.execute("SELECT value FROM manifest WHERE key = 'config'").fetchone()
+    config = json.loads(stored)
+    config["entities"][0] |= {"vocabulary": "drugs", key: value}
+    rebuild(copy, f"UPDATE manifest SET value = '{json.dumps(config)}' WHERE key = 'config'")
+    opened: list[str] = []
+    monkeypatch.setattr(
+        "medstress.audit.recorded.load_groups", lambda *_: opened.append("groups") or []
+    )
+    found = verify_folder(copy)
+    assert (found.broken, opened) == (None, [])
+    assert [why.partition(" does not")[0] for why in found.why] == [f"{key} = {value!r}"]
+
+
+def test_a_group_of_shipped_names_is_built_here(workbench, tmp_path, monkeypatch):
+    bench = workbench.Bench(tmp_path)
+    bench.tables["entities"][0] = {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}
+    bench.tables["attack"] = bench.tables["attack"][1:2]
+    bench.write_items(workbench.questions(4))
+    for name, value in bench.environment().items():
+        monkeypatch.setenv(name, value)
+    assert bench.run() == 0
+    found = verify_folder(bench.out)
+    assert found.holds
+    assert (found.n_redrawn, found.n_judged) == (8, 0)
 
 
 def test_one_worker_and_eight_have_one_root(workbench, tmp_path, monkeypatch):
@@ -392,20 +597,20 @@ def test_one_worker_and_eight_have_one_root(workbench, tmp_path, monkeypatch):
     assert found[0].root == found[1].root is not None
 
 
-def test_reviews_are_verified_too(copy):
+def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     before = verify_folder(copy).root
     trial = query(copy, "SELECT trial_id FROM trials JOIN verdicts ON trial = trials.id")[0]
     with ReviewStore(copy) as store:
         for word in ("yes", "no"):
             answers = {"key_right": word}
             store.add([Review(trial_id=trial, reviewer="AB", answers=answers, time=word)])
+    assert told(copy).startswith("summary.json: expected root ")
+    assert told(copy).endswith(f"found root {before}")
+    keep_summary(copy)
     found = verify_folder(copy, root=before)
     assert found.holds
     assert found.root != before == found.asked_root
     assert found.added["reviews"] == 2
-    assert any("earlier root" in note for note in found.notes)
-    keep_summary(copy)
-    assert verify_folder(copy).notes == []
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
@@ -432,31 +637,20 @@ def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again
     assert (broken.expected, broken.found) == ("flipped", "held")
 
 
-def test_only_the_list_of_synonyms_that_the_run_used_is_taken_and_early_ends_are_counted(
+def test_a_list_of_synonyms_of_the_users_decides_validity_as_stored_until_it_is_named(
     workbench, tmp_path, monkeypatch
 ):
     bench = workbench.Bench(tmp_path)
     (tmp_path / "mine.csv").write_text("concept,name\n1,abimycin\n1,tora0zumab\n", "utf-8")
     bench.tables["entities"][0]["synonyms"] = "mine.csv"
     bench.tables["experiment"]["seeds"] = [0]
-    bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 40}]
-    fooled = workbench.VICTIM.replace("luck < 40", "luck < 40 and 'case 1' in prompt")
-    (tmp_path / "victim.py").write_text(fooled, "utf-8")
+    bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 40, "variants": "mark"}]
     for name, value in bench.environment().items():
         monkeypatch.setenv(name, value)
     assert bench.run() == 0
-    assert "give it with --synonyms" in next(iter(verify_folder(bench.out).not_judged))
-    found = verify_folder(bench.out, synonyms=tmp_path / "mine.csv")
-    assert found.holds, found.broken
-    early = "verdict = 'held' AND json_extract(result, '$.n_asked') < 40"
-    n_early = query(bench.out, f"SELECT COUNT(*) FROM verdicts WHERE {early}")[0]
-    assert found.n_early == n_early > 0
-    told = "\n".join(found.sentences())
-    assert "below their budget of queries" in told
-    other = tmp_path / "other.csv"
-    other.write_text("concept,name\n1,abimycin\n", "utf-8")
-    with pytest.raises(UsageError, match=r"other.csv: expected the list that the run used, with"):
-        verify_folder(bench.out, synonyms=other)
+    assert verify_folder(bench.out).holds
+    own = prepare(bench.root / "experiment.toml")
+    assert verify_folder(bench.out, own=own).n_redrawn == 12
 
 
 def test_only_what_failed_may_begin_again(copy):
@@ -502,5 +696,5 @@ def test_rows_that_mean_nothing_are_named_though_every_digest_fits(copy, name):
 
 def test_a_trial_that_is_gone_is_named(copy):
     change(copy, "DELETE FROM trials WHERE id = 96")
-    with pytest.raises(StoreError, match="table verdicts, row 96: expected a row of trials"):
+    with pytest.raises(StoreError, match="of table verdicts names a row that trials lacks"):
         verify_folder(copy)

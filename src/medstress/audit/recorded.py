@@ -13,17 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.arm import control_arm
+from medstress.attacks.controls.arm import ControlArm, control_arm
 from medstress.attacks.controls.control import Control
 from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.protocol import Attack, rebuilt
-from medstress.core.attacked import NAME as ATTACKED
-from medstress.core.attacked import AttackSet, Selection, StoredArm
+from medstress.attacks.protocol import Attack, AttackTraits, Turns, Validity, rebuilt
 from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
+from medstress.core.queries import Steps
 from medstress.core.resources import Resources
 from medstress.core.validity import VARIANT_CLASSES
 from medstress.datasets.source import Loaded, LoadedTexts
@@ -50,6 +48,8 @@ from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.sentence_groups import SentenceGroupPart, sentence_resources
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
+from medstress.prompts import DEFAULT as DEFAULT_PROMPTS
+from medstress.prompts import load_prompts
 from medstress.prompts import shipped as shipped_prompt_sets
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
@@ -99,6 +99,51 @@ class _Absent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Described(Attack):
+    """An attack that is not here: known by what the folder says of its traits."""
+
+    of: Mapping[str, Any]
+    """Its parameters."""
+    described: Mapping[str, Any]
+    """Its traits that are not the default, as JSON values."""
+
+    @property
+    def traits(self) -> AttackTraits:
+        """As stored."""
+        sets = ("item_kinds", "edits_only")
+        values: dict[str, Any] = {
+            name: frozenset(value) if name in sets else value
+            for name, value in self.described.items()
+        }
+        return AttackTraits(**values)
+
+    def spec(self) -> dict[str, Any]:
+        """Return its parameters."""
+        return dict(self.of)
+
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        """Say that it is not here."""
+        raise NotHereError("attack")
+
+    def validity(self, candidate: Any, resources: Any) -> Validity | None:
+        """Say that its rules are not here."""
+        raise NotHereError("attack")
+
+    def supported(self, candidate: Any) -> str | None:
+        """Say that its rules are not here."""
+        raise NotHereError("attack")
+
+    def turns(self, item: Any, rng: Any) -> Turns:
+        """Return a conversation whose words are taken from the stored requests."""
+        prompts = load_prompts(DEFAULT_PROMPTS)
+        return Turns(prompts=prompts, exemplars=())
+
+    def run(self, item: Any, rng: Any, resources: Any) -> Steps[Any]:
+        """Say that it is not here."""
+        raise NotHereError("attack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Group(GroupPart):
     """A group of questions whose items are those of the plan."""
 
@@ -137,6 +182,8 @@ class Bench:
     """Attack -> why nothing can be said of its trials."""
     muted: frozenset[str] = frozenset()
     """Attacks whose conversations begin with prompts that are not here."""
+    restated: frozenset[str] = frozenset()
+    """Names of victims whose prompts another version of medstress wrote."""
     version: bool = True
     """Whether this version of medstress wrote the folder."""
     of_vectors: frozenset[str] = field(default_factory=frozenset)
@@ -153,15 +200,17 @@ class Bench:
         Hashes cover the weights of an embedding, not its vectors: near ties may differ on another
         processor. Another version may ship other tables.
         """
-        reads = trial.group in self.of_vectors and trial.attack.traits.needs_entities
-        noise = trial.attack.spec().get("mode") == "related"
-        return not self.version or reads or noise
+        attack = trial.attack.control if isinstance(trial.attack, ControlArm) else trial.attack
+        reads = trial.group in self.of_vectors and attack.traits.needs_entities
+        return not self.version or reads or attack.spec().get("mode") == "related"
 
     def takes_requests(self, work: Work) -> bool:
         """Return whether the prompts of a work's victim are not here."""
         task: Any = work.victim.task
         if isinstance(task, Conversation):
             return work.attack_label in self.muted
+        if work.victim.label in self.restated:
+            return True
         template = getattr(task, "template", None)
         return template is not None and not template.is_shown
 
@@ -175,10 +224,10 @@ class _Folder:
         self.items: dict[str, list[Any]] = {label: [] for label in self.manifest["datasets"]}
         for dataset, item in run.items().values():
             self.items.setdefault(dataset, []).append(item)
-        self.seeds = run.seeds_by_attack()
         self.lacks: dict[Place | str, str] = {}
         self.unknown: dict[str, str] = {}
         self.muted: set[str] = set()
+        self.restated: set[str] = set()
 
     @cached_property
     def kind(self) -> Kind:
@@ -222,43 +271,26 @@ class _Folder:
             attack = self._attack(label, spec)
             if attack is None:
                 name = spec.get("control_of", spec).get("name", spec.get("name"))
-                self.unknown[label] = f"the attack {name!r} is not installed"
-            else:
-                found.append(AttackPart(label=label, attack=attack))
+                self.unknown[label] = f"the attack {name!r} is not installed and has its own goal"
+                continue
+            found.append(AttackPart(label=label, attack=attack))
+            if isinstance(attack, _Described):
+                self.muted.add(label)
         return found
 
     def _attack(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
         """Return the attack that parameters describe, as far as its rules go."""
-        if "set" in spec and "of" in spec:
-            self.lacks[label] = f"its edits come from a file; {_GIVE}"
-            return self._stored(label, spec)
-        attack = _own(spec)
-        if attack is not None and content_hash(attack.spec()) != content_hash(spec):
+        attack = None if "set" in spec and "of" in spec else _own(spec)
+        if attack is None:
+            self.lacks[label] = "its edits come from a file" if "set" in spec else "not installed"
+            self.lacks[label] += f"; {_GIVE}" if "set" in spec else ""
+            traits = self.manifest["records"].get(label, {}).get("traits")
+            return _Described(of=spec, described=traits) if traits else None
+        if content_hash(attack.spec()) != content_hash(spec):
             self.lacks[label] = f"it reads a file of the user's; {_GIVE}"
             if attack.traits.in_turns:
                 self.muted.add(label)
         return attack
-
-    def _stored(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
-        of = rebuilt(spec["of"])
-        if of is None and spec["of"].get("name") != ATTACKED:
-            return None
-        seeds, n_repeats = self.seeds.get(label, ((None,), 1))
-        is_control = spec["name"] != ATTACKED
-        stored = StoredArm(
-            label=spec["label"],
-            control=str(spec["name"]) if is_control else None,
-            spec=spec["of"],
-            is_blind=bool(spec["is_blind"]),
-            changes_evidence=not is_control and of is not None and of.traits.changes_evidence,
-            fields=(),
-            seeds=seeds,
-            n_repeats=n_repeats,
-            most=spec["budget"],
-        )
-        source, selection = spec["source"], Selection(spec["selection"])
-        whole = AttackSet(hash=spec["set"], source=source, selection=selection, arms=())
-        return AttackedArm(stored=stored, set=whole, budget=spec["budget"])
 
     # -- groups ------------------------------------------------------------------------------
     def groups(self) -> tuple[list[Any], dict[str, Any], frozenset[str]]:
@@ -384,6 +416,8 @@ class _Folder:
             victim = Victim(
                 label=label, task=self._task(stored), backend=backend, by_dataset=by_dataset
             )
+            if content_hash(victim.task.spec()) != content_hash(stored["task"]):
+                self.restated.add(name)
             named.setdefault(name, []).append(replace(self._rendering(victim), label=name))
         return [group[0] for group in named.values()], named
 
@@ -496,6 +530,7 @@ def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
         lacks=folder.lacks,
         unknown=folder.unknown,
         muted=frozenset(folder.muted),
+        restated=frozenset(folder.restated),
         version=version,
         of_vectors=vectors,
     )

@@ -35,8 +35,6 @@ class Verification:
     """Trials and follow-ups that were replayed on the stored edits."""
     why: Counter[str] = field(default_factory=Counter)
     """Why an attack did not run again, or counts not -> how many."""
-    n_otherwise: int = 0
-    """Trials whose attack drew otherwise here, where near ties or another version explain it."""
     n_follow_ups: int = 0
     """Follow-ups that were planned again and replayed."""
     not_judged: Counter[str] = field(default_factory=Counter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from medstress.store.run_store import FILE
 from medstress.store.whole_check import Whole, check_whole
 from medstress.version import __version__
 
+OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
 IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
 _BASELINE = ("n_already_wrong", "n_unreadable_at_baseline", "n_not_attackable")
 _ELIGIBLE = ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed")
@@ -133,7 +134,12 @@ class _Verifying:
             else:
                 n_lost, lost = n_lost + 1, lost or trial
             if stored is not None:
-                yield from self._trial(trial, stored)
+                for earlier in self._run.earlier(stored) if stored.attempt else ():
+                    yield from self._trial(trial, earlier)
+                why = yield from self._trial(trial, stored)
+                self._found.n_redrawn += why is None
+                self._found.n_judged += why is not None
+                self._found.why.update([why] if why is not None else ())
         stray = None
         for row in list(self._left.values()):
             stored = self._run.work(row)
@@ -159,18 +165,18 @@ class _Verifying:
             expected = f"{manifest['n_planned']} trials with a verdict"
             yield _break("trials", self._n_rows, expected, str(n))
 
-    def _trial(self, trial: Trial, stored: StoredWork) -> Iterator[Break]:
+    def _trial(self, trial: Trial, stored: StoredWork) -> Generator[Break, None, str | None]:
+        """Replay an attempt of a trial; return why its attack did not run again, None if it did."""
         spec = {"budget": trial.attack.traits.budget}
         spec |= self._manifest["attacks"][trial.attack_label]
         yield from self._place(trial, stored, spec)
-        calls, bench = self._run.consumed(stored.row), self._bench
+        calls, bench = self._run.consumed(stored), self._bench
         yield from _wrong_counts(stored, calls)
         why, redrawn = bench.why_judged(trial), None
         if why is None:
             redrawn = self._outcome(trial, stored, calls)
             if redrawn is None:
-                self._found.n_redrawn += 1
-                return
+                return None
         attack = StoredAttack(
             of=trial.attack, calls=calls, verdict=stored.verdict or "", result=stored.result
         )
@@ -181,10 +187,7 @@ class _Verifying:
             yield self._where(stored, Differs(at, expected, given))
         if redrawn is not None and not bench.may_differ(trial):
             yield self._where(stored, redrawn)
-        if redrawn is not None:
-            self._found.n_otherwise += 1
-        self._found.n_judged += 1
-        self._found.why[why or "what was drawn here differs"] += 1
+        return why or OTHERWISE
 
     def _outcome(
         self,
@@ -250,13 +253,13 @@ class _Verifying:
             yield from self._place(work, stored, work.attack_spec)
             takes = self._bench.takes_requests(work)
             try:
-                self._replayed(work, stored, self._run.consumed(row), takes=takes)
+                self._replayed(work, stored, self._run.consumed(stored), takes=takes)
             except Differs as differs:
                 yield self._where(stored, differs)
             self._found.n_follow_ups += 1
         for row in self._left.values():
             stored = self._run.work(row)
-            calls = self._run.consumed(row)
+            calls = self._run.consumed(stored)
             try:
                 again = unplanned(self._bench, stored, self._items, calls)
                 if again is not None:

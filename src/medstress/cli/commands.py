@@ -14,7 +14,7 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
 from medstress.cli.display import display
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import given_shard, part_line, told_shard
+from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
@@ -48,6 +48,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    check_ray(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
@@ -55,6 +56,8 @@ def run_cli(args: argparse.Namespace) -> int:
         # An older library may draw other names, or judge otherwise.
         print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
+    if args.ray is not None:
+        return _run_on_ray(args, experiment)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         outcome = perform(
             experiment,
@@ -68,11 +71,38 @@ def run_cli(args: argparse.Namespace) -> int:
     keep_summary(folder)
     if shard is not None:
         return told_shard(folder, shard)
-    if outcome.nothing_asked is not None:
-        print(outcome.nothing_asked)
+    return _shown(folder, args, outcome.nothing_asked)
+
+
+def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
+    from medstress.running.kept_summary import keep_summary
+    from medstress.running.on_ray import run_on_ray
+
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        spread = run_on_ray(
+            experiment,
+            args.out,
+            args.ray,
+            args.shards,
+            retry_failed=args.retry_failed,
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+        )
+    if not spread.is_merged:
+        print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
+        return 0
+    keep_summary(spread.folder)
+    return _shown(spread.folder, args)
+
+
+def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> int:
+    """Show a run that has ended, and return the exit code."""
+    if first is not None:
+        print(first)
     read = Read.open(folder)
     code = show(read)
-    write_verdicts(read, args, outcome.nothing_asked)
+    write_verdicts(read, args, first)
     print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
 

@@ -1,4 +1,4 @@
-"""`medstress merge`, and `medstress run --shard`."""
+"""`medstress merge`, and `--shard` and `--ray` of `medstress run`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,42 @@ def shard_flag(run: argparse.ArgumentParser) -> None:
         help="run the trials of part K of N, for `medstress merge`; auto/N: K is the place in a "
         "job array of Slurm (default of --out: runs/<name>-shards/K)",
     )
+
+
+def ray_flags(run: argparse.ArgumentParser) -> None:
+    """Add --ray and --shards."""
+    run.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="run shards on a Ray cluster and merge them: local starts Ray here, auto finds this "
+        "machine's cluster; else HOST:PORT",
+    )
+    run.add_argument("--shards", type=int, metavar="N", help="with --ray: parts of the plan")
+
+
+def check_ray(args: argparse.Namespace) -> None:
+    """Check that --ray goes with the other flags.
+
+    Raises:
+        UsageError: it does not.
+    """
+    from medstress.core.errors import UsageError
+
+    if args.ray is None:
+        if args.shards is not None:
+            raise UsageError(
+                "--shards goes with --ray ADDRESS; for one part of a plan give --shard K/N"
+            )
+        return
+    if args.shard is not None:
+        raise UsageError("--ray makes all shards itself; give --shards N in place of --shard")
+    if args.shards is None:
+        raise UsageError("--ray: expected --shards N, a few for each worker, such as --shards 64")
+    if args.fresh:
+        raise UsageError(
+            "--ray goes on with what is there; in place of --fresh give another --out, or remove "
+            "the run and the folder of its shards"
+        )
 
 
 def given_shard(args: argparse.Namespace) -> Shard | None:

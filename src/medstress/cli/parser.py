@@ -14,7 +14,7 @@ from medstress.cli.flags import (
     run_flags,
     verdict_flags,
 )
-from medstress.cli.merging import add_merge, shard_flag
+from medstress.cli.merging import add_merge, ray_flags, shard_flag
 from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
@@ -103,6 +103,7 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     shard_flag(run)
     run_flags(run)
+    ray_flags(run)
     verdict_flags(run)
 
 

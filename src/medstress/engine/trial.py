@@ -36,6 +36,7 @@ from medstress.engine.session import Session
 from medstress.tasks.victim import Victim
 
 MAX_REFUSALS = 100
+DEFECT = "a defect of attack or task: "
 FLIP_CHECK_SAMPLE = 1_000_000
 """Offset of the flip check's sample index, so that it never reads back the stored answer. Repeats
 (`Predict.sample`) have larger ones."""
@@ -225,7 +226,7 @@ def _describe_error(error: Exception) -> str:
         return str(error)
     place = place_of(error)
     where = "" if place is None else f" ({place.plug_in}: {place.file.name}, line {place.line})"
-    return f"a defect of attack or task: {type(error).__name__}: {error}{where}"
+    return f"{DEFECT}{type(error).__name__}: {error}{where}"
 
 
 def _failure_verdict(error: Exception) -> Verdict:

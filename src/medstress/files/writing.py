@@ -86,7 +86,7 @@ def refuse_occupied(path: Path) -> None:
 
 def unfinished_parts(folder: Path) -> list[Path]:
     """Return the files that `atomic_path` began in a folder and a killed process left there."""
-    return sorted(folder.glob(_PART))
+    return sorted(folder.glob(f"{_PART}*"))  # with the logs of databases
 
 
 @contextmanager

@@ -87,6 +87,7 @@ def perform(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
+    wait: float = 0.0,
 ) -> Outcome:
     """Run, resume or extend an experiment or a shard of it.
 
@@ -98,6 +99,7 @@ def perform(
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
+        wait: seconds to wait for another process that works in the folder.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -109,7 +111,7 @@ def perform(
     folder = run_folder(bench, out, wish.shard)
     if wish.fresh:
         check_may_be_deleted(folder)
-    with locked(folder, bench) as lock, opened_victims(bench, watcher.note):
+    with locked(folder, bench, wait=wait) as lock, opened_victims(bench, watcher.note):
         # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
         if wish.shard is not None:
             take_shard(bench, wish.shard)
@@ -126,6 +128,7 @@ def run_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     shard: Shard | None = None,
+    wait: float = 0.0,
 ) -> Path:
     """Run, resume or extend an experiment, and return the folder of the run; see `perform`."""
     wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=shard)
@@ -248,16 +251,19 @@ def ask(
 
 
 @contextmanager
-def locked(folder: Path, bench: Prepared, others: Sequence[str] = ()) -> Iterator[FileLock]:
+def locked(
+    folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = 0.0
+) -> Iterator[FileLock]:
     """Hold a folder's lock; a folder in which no run was begun is left as it was.
 
     Args:
         folder: of the run.
         bench: its experiment.
         others: names of further files that will be written in it.
+        wait: seconds to wait for another process that works in it.
     """
     is_new = not folder.exists()
-    lock = lock_folder(folder, bench.experiment.experiment.access, others=others)
+    lock = lock_folder(folder, bench.experiment.experiment.access, others=others, wait=wait)
     try:
         yield lock
     finally:
@@ -304,6 +310,7 @@ def execute(
             lock=lock,
             fresh=wish.fresh,
             access=None if wish.asks_again else settings.access,
+            alone=bench.portion.shard is not None,
         ) as store,
     ):
         bench.shared = shared

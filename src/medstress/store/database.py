@@ -8,10 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError
-from medstress.files.writing import Access, PlaceTaken, create_in_place
+from medstress.files.writing import (
+    Access,
+    PlaceTaken,
+    atomic_path,
+    create_in_place,
+    unfinished_parts,
+)
 from medstress.store.chain import Chained, link
 
 R = TypeVar("R")
@@ -52,6 +59,10 @@ def translated(folder: Path) -> Iterator[None]:
         raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
 
 
+class TakenOverError(StoreError):
+    """Another process has put a copy in the place of the file that this one writes."""
+
+
 def nothing(db: sqlite3.Connection) -> Any:
     """Do nothing; what `Database.commit` does besides committing, unless it is given work."""
 
@@ -70,6 +81,7 @@ class Database:
         access: Access | None = None,
         *,
         chained: Chained | None = None,
+        alone: bool = False,
     ) -> None:
         """Open a file, or create it.
 
@@ -78,21 +90,24 @@ class Database:
             prepare: called before the first transaction.
             chained: the tables whose rows every commit adds to the chain.
             access: who may read it; None keeps the permissions, and limits a new file to its owner.
+            alone: nobody else may open it, so that its log needs no memory that processes share;
+                and every commit checks that it is still the file of its name (`take_over`).
 
         Raises:
             StoreError: it cannot be opened or written.
         """
-        self._folder = file.parent
+        self._file, self._folder = file, file.parent
         self._chained = chained
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-store")
         self._failure: Exception | None = None
         self._is_open = True
         try:
             with translated(self._folder):
-                self._db = self._thread.submit(_open, file, prepare, access).result()
+                self._db = self._thread.submit(_open, file, prepare, access, alone).result()
         except BaseException:
             self._thread.shutdown()
             raise
+        self._identity = _identity(file) if alone else None
 
     def run(self, work: Callable[[sqlite3.Connection], R]) -> R:
         """Run work after everything submitted earlier, and return its result.
@@ -144,10 +159,19 @@ class Database:
             found = work(db)
             if self._chained is not None:
                 link(db, self._chained)
+            if self.is_taken_over():
+                raise TakenOverError(
+                    f"another process has taken {self._folder} over while this one had stopped or "
+                    "was cut off; it goes on there, and nothing more is written here"
+                )
             db.execute("COMMIT")
             return found
 
         return self.run(task)
+
+    def is_taken_over(self) -> bool:
+        """Return whether another file has the name of the one that is written."""
+        return self._identity is not None and _identity(self._file) != self._identity
 
     def close(self) -> None:
         """Commit and release the file.
@@ -203,8 +227,67 @@ def insert_rows(
     db.executemany(start + row, rows[len(rows) - n_last :])
 
 
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return what tells a file from others of its name, earlier and later ones.
+
+    The file is not opened: closing it again would release the locks that SQLite has on it.
+    """
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def take_over(file: Path, check: Callable[[Path], None], access: Access | None) -> None:
+    """Put a copy in the place of a file that a process, which has lost its lock, may still write.
+
+    Where many machines share a disk, a lock can be lost by a process that is only stopped or cut
+    off. When it goes on, all that it writes goes to the file that it has open, which has no name
+    any more: it can neither mix its rows with those of its successor nor bring back old pages, and
+    its next commit is refused.
+
+    Args:
+        file: the database; its log is made part of the copy.
+        check: refuses a file that is no database of ours.
+        access: who may read the copy; None keeps the permissions.
+
+    Raises:
+        StoreError: it is no database of ours, or the copy cannot be written.
+    """
+    if not file.exists():
+        return
+    log = Path(f"{file}-wal")
+    for left in unfinished_parts(file.parent):  # of a process that was killed in here
+        left.unlink()
+    with translated(file.parent), atomic_path(file, access) as part:
+        copy_of_log = Path(f"{part}-wal")
+        try:
+            copyfile(file, part)
+            if log.exists():
+                copyfile(log, copy_of_log)
+            try:
+                check(part)
+            except StoreError as error:
+                error.args = (str(error).replace(str(part), str(file)),)
+                raise
+            db = sqlite3.connect(part, isolation_level=None)
+            try:
+                db.execute("PRAGMA locking_mode = EXCLUSIVE")
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                db.close()
+        finally:
+            copy_of_log.unlink(missing_ok=True)
+    # A process that is killed here leaves a log whose pages are in the copy already.
+    log.unlink(missing_ok=True)
+
+
 def _open(
-    file: Path, prepare: Callable[[sqlite3.Connection], None], access: Access | None
+    file: Path,
+    prepare: Callable[[sqlite3.Connection], None],
+    access: Access | None,
+    alone: bool,
 ) -> sqlite3.Connection:
     # SQLite creates its side files with the mode of the database; leftovers of a killed process
     # keep theirs.
@@ -214,6 +297,8 @@ def _open(
     is_new = file.stat().st_size == 0
     db = sqlite3.connect(file, isolation_level=None)
     try:
+        if alone:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
         if is_new:
             # A process killed while it turns to WAL would leave a journal, which nobody rolls back.
             db.execute("PRAGMA journal_mode = MEMORY")

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,8 @@ Arm: TypeAlias = tuple[str, str, str, str, int | None]
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _WORK = """
 SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
-       COALESCE(v.id, 0), v.verdict, v.result
+       COALESCE(v.id, 0), v.verdict,
+       (SELECT COUNT(*) FROM main.verdicts WHERE trial = t.id AND verdict IS NULL), v.result
 FROM main.trials t JOIN main.arms a ON a.id = t.arm LEFT JOIN main.verdicts v
 ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) WHERE t.id = ?
 """
@@ -86,6 +87,8 @@ class StoredWork:
     ended: int
     """The row of `verdicts`; 0 while it goes on."""
     verdict: str | None
+    attempt: int
+    """How often it began again."""
     result: dict[str, Any]
 
 
@@ -281,24 +284,25 @@ class RunReader:
         values = self._db.execute(_WORK, (row,)).fetchone()
         return StoredWork(*(*values[:-1], orjson.loads(values[-1] or "{}")))
 
-    def seeds_by_attack(self) -> dict[str, tuple[tuple[int | None, ...], int]]:
-        """Return attack -> the seeds and the number of repeats of its trials."""
-        seeds: dict[str, dict[int | None, None]] = {}
-        repeats: dict[str, int] = {}
-        for attack, seed, repeat in self._db.execute(
-            "SELECT a.attack, a.seed, MAX(t.repeat) FROM main.trials t "
-            "JOIN main.arms a ON a.id = t.arm GROUP BY a.attack, a.seed"
-        ):
-            seeds.setdefault(attack, {})[seed] = None
-            repeats[attack] = max(repeats.get(attack, 0), repeat + 1)
-        return {attack: (tuple(known), repeats[attack]) for attack, known in seeds.items()}
+    def earlier(self, work: StoredWork) -> Iterator[StoredWork]:
+        """Yield how the earlier attempts of a trial ended, the first first."""
+        ended = self._db.execute(
+            "SELECT id, verdict, result FROM main.verdicts WHERE trial = ? AND id < ? "
+            "AND verdict IS NOT NULL ORDER BY id",
+            (work.row, work.ended),
+        )
+        for attempt, (row, verdict, result) in enumerate(ended):
+            yield replace(
+                work, ended=row, verdict=verdict, attempt=attempt, result=orjson.loads(result)
+            )
 
-    def consumed(self, trial: int) -> list[StoredCall]:
-        """Return the calls that the latest attempt of a trial consumed, in order."""
+    def consumed(self, work: StoredWork) -> list[StoredCall]:
+        """Return the calls that an attempt of a trial consumed, in order."""
         rows = self._db.execute(
-            "SELECT role, purpose, query, call, key, edits, flags, request, error, body, "
-            "tokens_in, tokens_out FROM calls WHERE trial = ? ORDER BY seq",
-            (trial,),
+            "SELECT role, purpose, query, call, COALESCE(s.key, e.key), edits, flags, request, "
+            "error, body, tokens_in, tokens_out FROM main.exchanges e LEFT JOIN main.answers s "
+            "ON s.id = e.answer WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq",
+            (work.row, work.attempt),
         )
         return [
             StoredCall(*(*row[:9], None if row[8] or row[9] is None else decode_answer(*row[9:])))

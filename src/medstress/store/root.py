@@ -42,9 +42,9 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "tuning": (),
     "victims": (
         *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
-        *("by_dataset", "part_of"),
+        *("by_dataset", "part_of", "backend"),
     ),
-    "roles": ("model", "model_hash", "decoding"),
+    "roles": ("model", "model_hash", "decoding", "backend"),
     "datasets": ("n_items", "n_rows", "hash", "passages"),
     "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
@@ -12,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from medstress.core.calls import Answer
 from medstress.core.errors import StoreError
@@ -30,7 +32,7 @@ from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.computed import Computed, computed_keys, read_computed
-from medstress.store.database import SIDES, Database, insert_rows, translated
+from medstress.store.database import SIDES, Database, insert_rows, take_over, translated
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
 from medstress.store.registered_rows import (
@@ -52,13 +54,14 @@ FILE = DATABASE
 LOCK = "run.lock"
 SUMMARY = "summary.json"
 """The summary of a complete run, with the root that it belongs to."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
 
 
 def lock_folder(
-    folder: Path, access: Access | None = None, *, others: Iterable[str] = ()
+    folder: Path, access: Access | None = None, *, others: Iterable[str] = (), wait: float = 0.0
 ) -> FileLock:
     """Make the folder if need be and lock it for this process; release the lock when done.
 
@@ -66,10 +69,11 @@ def lock_folder(
         folder: the run folder.
         access: who may read it; None keeps the permissions, and limits a new folder to its owner.
         others: names of further files that will be written in it.
+        wait: seconds to wait for a process that holds it.
 
     Raises:
-        StoreError: another process works in it, it cannot be written, or a file to be written
-            is a link.
+        StoreError: another process works in it, it cannot be written, a file to be written is a
+            link, or its disk has no locks.
     """
     with translated(folder):
         make_folder(folder, access or Access.OWNER)
@@ -80,12 +84,23 @@ def lock_folder(
         create_in_place(folder / LOCK, access)
         lock = FileLock(folder / LOCK, mode=(folder / LOCK).stat().st_mode & 0o777)
         try:
-            lock.acquire(timeout=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a file takes the place of the lock
+                lock.acquire(timeout=wait)
         except Timeout:
+            if isinstance(lock, SoftFileLock):
+                raise _unlockable(folder) from None
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
             ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
+        except (NotImplementedError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
+                raise
+            raise _unlockable(folder) from error
+        if isinstance(lock, SoftFileLock):  # which a killed process would leave behind
+            lock.release()
+            raise _unlockable(folder)
     return lock
 
 
@@ -101,6 +116,13 @@ def throw_away(folder: Path) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
     remove_reviews(folder)
+
+
+def _unlockable(folder: Path) -> StoreError:
+    return StoreError(
+        f"the disk of {folder} has no file locks, without which two processes could write one run; "
+        "choose a folder on another disk with --out"
+    )
 
 
 class RunStore:
@@ -119,6 +141,7 @@ class RunStore:
         lock: FileLock | None = None,
         fresh: bool = False,
         access: Access | None = None,
+        alone: bool = False,
     ) -> None:
         """Open the folder's run, or create one.
 
@@ -127,6 +150,8 @@ class RunStore:
             lock: the folder's lock if the caller holds it already (`lock_folder`).
             fresh: delete the run that the folder holds, whatever its state.
             access: as in `lock_folder`.
+            alone: nobody reads the run before it is closed, and another process may believe that it
+                holds the lock: for shards, whose disk many machines share.
         """
         self.folder = folder
         self._lock = lock or lock_folder(folder, access)
@@ -137,15 +162,20 @@ class RunStore:
             if fresh:
                 with translated(folder):
                     throw_away(folder)
-            check_file(folder / FILE)
+            if alone:
+                take_over(folder / FILE, check_file, access)
+            else:
+                check_file(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
-            self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
+            self._db = Database(
+                folder / FILE, self._prepare, access, chained=RUN_CHAIN, alone=alone
+            )
             try:
                 self._read_keys()
                 self._attempts = dict(self._run(forgetting.attempts))
                 self._in_flight = CallsInFlight(self._db, self._find)
             except BaseException:
-                self._db.abandon()
+                self._abandon()
                 raise
         except BaseException:
             self._remove_if_empty()
@@ -178,9 +208,13 @@ class RunStore:
         if kind is None or not self._is_empty:
             self.close()
             return
-        self._db.abandon()
+        self._abandon()
         self._remove_if_empty()
         self._lock.release()
+
+    def _abandon(self) -> None:
+        self._is_empty = self._is_empty and not self._db.is_taken_over()
+        self._db.abandon()
 
     def _remove_if_empty(self) -> None:
         """Remove a new run that never reached a commit, for example because the disk is full."""

@@ -94,7 +94,14 @@ class MultipleChoice:
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             "reasoning_tokens": self.reasoning_tokens,
+            **self._of_listing(),
         }
+
+    def _of_listing(self) -> dict[str, str]:
+        """Return the hash of the shipped template of what a function is shown, if it is that."""
+        if self.answer_by is not AnswerBy.CHOICE or self.template.lists_options:
+            return {}
+        return {"listing": listed(self.template).hash}
 
     @property
     def is_sampled(self) -> bool:

@@ -117,7 +117,11 @@ def _universals(
                 goal=attack.goal_for(item),
                 item=item,
                 candidates=tuple(candidate for _, candidate in names),
-                spec={"top": list(top), "asked": [name for name, _ in names]},
+                spec={
+                    "top": list(top),
+                    "asked": [name for name, _ in names],
+                    "edits": [edits_text(candidate.edits) for _, candidate in names],
+                },
             )
 
 

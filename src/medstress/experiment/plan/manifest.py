@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
-from medstress.attacks.protocol import Attack, rebuilt
+from medstress.attacks.protocol import Attack, AttackTraits, rebuilt
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError
@@ -103,7 +104,24 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         "whole_copy": traits.is_static,
         "judged": judged,
         "control_of": _control_of(part.label, spec, prepared),
+        "traits": _traits(traits),
     }
+
+
+def _traits(traits: AttackTraits) -> dict[str, Any]:
+    """Return what of an attack decides how its answers are judged, where it is not the default.
+
+    With it a trial is judged again where the attack is not installed.
+    """
+    kept: dict[str, Any] = {}
+    for one in fields(traits):
+        value = getattr(traits, one.name)
+        if one.name == "roles" or value == one.default:
+            continue
+        if one.name == "goal" and not isinstance(value, str):
+            return {}  # a rule of its own
+        kept[one.name] = sorted(value) if isinstance(value, frozenset) else value
+    return kept
 
 
 def _draws_names(attack: Attack) -> bool:
