@@ -70,11 +70,12 @@ def count(
     counts, answers, begun = Counts(), _answers(db), attempts(db)
     is_free = np.zeros(len(answers.same) + 1, dtype=bool)
     is_free[answers.same[1:][answers.trial[1:] == FROM_CACHE]] = True
-    free, same = is_free.tolist(), answers.same.tolist()
-    paid, seen = bytearray(len(free)), bytearray(len(free))
+    free, paid, seen = bytearray(is_free), bytearray(len(is_free)), bytearray(len(is_free))
+    same = answers.same.tolist()
     current, queries = 0, dict[tuple[str, int | None], list[bool]]()
-    for trial, attempt, role, purpose, query, call, answer, is_lost in db.execute(
-        "SELECT trial, attempt, role, purpose, query, call, answer, error IS NOT NULL "
+    without = dict[bytes, int]()  # calls whose answer is not stored
+    for trial, attempt, role, purpose, query, call, answer, key, is_lost in db.execute(
+        "SELECT trial, attempt, role, purpose, query, call, answer, key, error IS NOT NULL "
         "FROM main.exchanges ORDER BY trial, attempt, seq"
     ):
         if attempt != begun.get(trial, 0):
@@ -82,10 +83,17 @@ def count(
         if trial != current:
             _end(counts, current, queries, arms)
             current = trial
-        number = 0 if is_lost or answer is None or answer < 1 else same[answer]
+        if is_lost:
+            number = 0
+        elif answer is not None:
+            number = same[answer] if answer > 0 else 0
+        elif (number := without.get(key, 0)) == 0:
+            number = without[key] = len(paid)
+            for part in (free, paid, seen):
+                part.append(0)
         if number and not seen[number]:
             seen[number] = 1
-            if answers.trial[answer] > FROM_CACHE and trial not in inquiries:
+            if answer is not None and answers.trial[answer] > FROM_CACHE and trial not in inquiries:
                 of = counts.roles[arms[trial]].setdefault(role, [0, 0, 0])
                 of[0] += 1
                 of[1] += int(answers.tokens[answer, 0])
