@@ -44,14 +44,14 @@ RUN_CHAIN = Chained(
         "renewals": "id, item, body",
         "arms": "id, dataset, grp, victim, attack, spec, seed",
         "trials": "id, trial_id, arm, item, repeat, place",
-        "verdicts": "id, trial, verdict, result, hex(exchanges), hex(digest)",
+        "verdicts": "id, trial, hex(digest)",
         "findings": "id, trial, name, value",
         "answers": "id, hex(key), trial, body, seconds, tokens_in, tokens_out",
     },
     apart="answers",
     apart_column="answered",
 )
-"""What a run chains; `verdicts` holds the digests of exchanges."""
+"""What a run chains; the digest of a trial is over its result and the digest of its exchanges."""
 REVIEW_CHAIN = Chained(
     tables={
         "rooms": "id, room, body",

@@ -69,10 +69,10 @@ SELECT i.dataset, i.item_id, i.hash, COALESCE((
     ORDER BY id DESC LIMIT 1), i.body)
 FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
+_DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
 _TRIALS = f"""
-SELECT t.id, t.trial_id, hex(v.digest) FROM main.trials t LEFT JOIN main.verdicts v
-ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id AND id <= :verdicts)
-WHERE t.id <= :trials AND t.trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY t.trial_id
+SELECT id, trial_id FROM main.trials
+WHERE id <= :trials AND trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY trial_id
 """
 _FINDINGS = """
 SELECT name, value FROM main.findings WHERE id IN (
@@ -94,7 +94,7 @@ class KeptRoot:
 
 
 def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
-    """Return the root of a run of today's format, read in flat memory.
+    """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
@@ -118,8 +118,9 @@ def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[t
     for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
         yield "item", dataset, item_id, hash_, text_digest(body.encode())
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    for trial, trial_id, digest in db.execute(_TRIALS, last):
-        yield "trial", trial_id, digest
+    digests: dict[int, bytes | None] = dict(db.execute(_DIGESTS, last))  # the last of a trial
+    for trial, trial_id in db.execute(_TRIALS, last):
+        yield "trial", trial_id, (digests.get(trial) or b"").hex().upper()
         if has_findings:
             for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
                 yield "finding", name, value
