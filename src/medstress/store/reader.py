@@ -215,11 +215,9 @@ class RunReader:
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for *values, result in rows:
-            yield StoredTrial(
-                **dict(zip(_OF_TRIAL, values, strict=True)),
-                result=orjson.loads(result),
-                **dict(zip(_OF_QUERIES, queries.get(values[0], (0, 0, 0)), strict=True)),
-            )
+            counts = queries.get(values[0], (0, 0, 0))
+            columns = dict(zip((*_OF_TRIAL, *_OF_QUERIES), (*values, *counts), strict=True))
+            yield StoredTrial(**columns, result=orjson.loads(result))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
