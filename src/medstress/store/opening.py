@@ -59,7 +59,7 @@ class Schema:
     chained: Chained | None = None
     """What its chain covers, if it has one."""
     references: tuple[str, ...] = ()
-    """Tables whose references to other tables are checked."""
+    """Tables whose references to others are checked; digests of trials check those of others."""
     large: tuple[str, ...] = ()
     """Tables of which SQLite's checks are enough; what they count is held against the results."""
     elsewhere: str = "choose another folder with --out"
@@ -84,7 +84,7 @@ RUN = Schema(
     format=FORMAT,
     scripts=("plan.sql", "answers.sql", "ledger.sql"),
     chained=RUN_CHAIN,
-    references=("trials", "verdicts", "findings", "renewals"),
+    references=("findings", "renewals"),
     large=("exchanges",),
 )
 REVIEWS = Schema(holds="reviews", format=3, scripts=("reviews.sql",), chained=REVIEW_CHAIN)
