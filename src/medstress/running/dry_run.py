@@ -24,7 +24,7 @@ from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.noise import NonEntityNoise
-from medstress.attacks.protocol import Attack, SearchOn
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
@@ -231,22 +231,19 @@ class _Counting:
         self._bills = {label: Counter[str]() for label in labels}
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
-        self._plans: dict[Hashable, tuple[Attack, int, int | None, str, float]] = {}
+        self._kinds: dict[int, tuple[Attack, AttackTraits, str]] = {}
+        self._plans: dict[Hashable, tuple[int, int | None, float, bool]] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
-        attack, item, traits, label = (
-            trial.attack,
-            trial.item,
-            trial.attack.traits,
-            trial.victim.label,
-        )
-        n, most_checks, draws, growth = self._plan(trial)
-        if most_checks is None and not attack.is_static_on(item):
+        attack, item, label = trial.attack, trial.item, trial.victim.label
+        traits, draws = self._kind(attack, trial.attack_label)
+        n, most_checks, growth, is_static = self._plan(trial, traits)
+        if most_checks is None and not is_static:
             return
         tables, usual = self._prepared.experiment, self._usual[label]
         n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
-        size, clean = self._clean(trial)
+        size, clean = self._clean(trial, in_turns=traits.in_turns)
         n_clean = self._unpaid(clean, 1)
         self._bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
@@ -258,12 +255,9 @@ class _Counting:
             n_checks = self._unpaid(
                 (drawn, str(traits.goal), traits.unreadable_is_success), n_checks
             )
-            about, lost = (
-                about * (new + n_checks) / max(most, 1),
-                lost * (new + n_checks) / max(most, 1),
-            )
-            n = new
-        elif attack.is_static_on(item):  # the entities of a text share its copy
+            share = (new + n_checks) / max(most, 1)
+            n, about, lost = new, about * share, lost * share
+        elif is_static:  # the entities of a text share its copy
             n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
             about = float(n)
         self._bill(label, "controls" if is_control else "attacks", n, about, size, growth)
@@ -359,23 +353,31 @@ class _Counting:
         self._paid[key] = max(n, before)
         return max(n - before, 0)
 
-    def _plan(self, trial: Trial) -> tuple[int, int | None, str, float]:
-        """Return a trial's most queries and checks, what its draws depend on, and what edits add.
+    def _kind(self, attack: Attack, label: str) -> tuple[AttackTraits, str]:
+        """Return what an attack says of itself, and what tells its draws from those of others."""
+        if id(attack) not in self._kinds:
+            traits, draws = attack.traits, label
+            if isinstance(attack, ControlArm):
+                # Conversations are the attack's own, and so are the spans that get random names.
+                is_own = traits.in_turns or isinstance(attack.control, RandomNames)
+                own = {**attack.of.spec(), "budget": None} if is_own else None
+                draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
+            self._kinds[id(attack)] = attack, traits, draws  # it lives, so that its id stays
+        return self._kinds[id(attack)][1:]
 
-        Checks are None where the item cannot be attacked.
+    def _plan(self, trial: Trial, traits: AttackTraits) -> tuple[int, int | None, float, bool]:
+        """Return a trial's most queries and checks, the bytes edits add, and if it is a copy.
+
+        Checks are None where the item cannot be attacked. Seeds and models differ in nothing here.
         """
-        attack, item, resources, traits = (
-            trial.attack,
-            trial.item,
-            trial.resources,
-            trial.attack.traits,
-        )
-        key = (id(attack), trial.victim.label, trial.dataset, trial.group, item.id, item.unit)
+        attack, item, resources = trial.attack, trial.item, trial.resources
+        is_unseen = trial.victim.misses(traits.edits_only)
+        key = (id(attack), is_unseen, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
-            n, n_checks, draws, growth = 0, None, trial.attack_label, traits.adds_bytes
-            is_open = not trial.victim.misses(traits.edits_only)
-            is_open = is_open and attack.obstacle(item, resources) is None
-            if is_open or attack.is_static_on(item):
+            n, n_checks, growth = 0, None, traits.adds_bytes
+            is_static = attack.is_static_on(item)
+            is_open = not is_unseen and attack.obstacle(item, resources) is None
+            if is_open or is_static:
                 n = attack.most_queries(item, resources)
             if is_open:
                 # A success that is refuted, or that fewer edits may give, is followed by another.
@@ -383,16 +385,10 @@ class _Counting:
                 goes_on |= traits.search_on is SearchOn.SMALLER
                 n_checks = min(2 if goes_on and not isinstance(attack, ControlArm) else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
-            if isinstance(attack, ControlArm):
-                # Conversations are the attack's own, and so are the spans that get random names.
-                is_own = traits.in_turns or isinstance(attack.control, RandomNames)
-                own = {**attack.of.spec(), "budget": None} if is_own else None
-                draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
             if traits.puts_one_name:
                 growth = self._longest(resources.perturbations.names)
-            known = math.inf if growth is None else growth
-            self._plans[key] = attack, n, n_checks, draws, known  # the key holds the attack's id
-        return self._plans[key][1:]
+            self._plans[key] = n, n_checks, math.inf if growth is None else growth, is_static
+        return self._plans[key]
 
     def _longest(self, names: Sequence[str]) -> int:
         """Return the most bytes of a name."""
@@ -403,11 +399,10 @@ class _Counting:
             self._paid[key] = max(lengths, default=0)
         return self._paid[key]
 
-    def _clean(self, trial: Trial) -> tuple[Size, Hashable]:
+    def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
         """Return the size of the query about a trial's clean item, and what trials share it."""
         victim, item, is_open = trial.victim, trial.item, trial.victim.backend is not None
-        in_turns = is_open and trial.attack.traits.in_turns
-        conversation = content_hash(victim.task.spec()) if in_turns else ""
+        conversation = content_hash(victim.task.spec()) if in_turns and is_open else ""
         key = ("clean", victim.label, trial.dataset, item.id, conversation)
         if key not in self._sizes:
             unknown = Size(about_in=math.inf, most_in=math.inf)
