@@ -80,8 +80,8 @@ def ask(
         lock.release()
     if stop is None:
         return None
-    own = bench.experiment.experiment
-    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
+    table = bench.experiment.experiment
+    limits = {name: getattr(table, name) for name in LIMITS if getattr(table, name) is not None}
     which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
     return (
         f"stopped at {which}: {stop.stage} is done for {stop.n_ended} of {stop.n_planned}; raise "

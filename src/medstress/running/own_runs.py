@@ -106,7 +106,7 @@ def _started(bench: Prepared) -> dict[str, Any]:
     given = bench.given["experiment"]
     if isinstance(given, Mapping):
         given = "\n".join(f"{toml_key(key)} = {toml_value(value)}" for key, value in given.items())
-    backends = [one.backend for one in (*bench.victims, *bench.roles)]
+    backends = [*bench.backends, *(part.backend for part in bench.roles)]
     functions = [one for one in backends if isinstance(one, PythonBackend) and not one.version]
     paths = [one.loaded.path for one in functions if one.loaded is not None]
     return {
