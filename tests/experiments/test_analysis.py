@@ -10,6 +10,7 @@ import pytest
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
+from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
@@ -186,6 +187,20 @@ def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one
     assert extended["experiment"]["complete"]
     assert analyses_of(extended) == analyses_of(fresh)
     assert extended["root"] == fresh["root"]
+
+
+def test_a_follow_up_that_is_asked_today_cannot_be_called_superseded(two, workbench):
+    """The root leaves out what others have replaced; so no follow-up can be hidden from it."""
+    run(two.write(), two.out)
+    assert verify_folder(two.out).holds
+    with workbench.forged(two.out) as db:
+        own = "SELECT trial_id FROM trials t JOIN verdicts v ON v.trial = t.id WHERE verdict = ?"
+        (hidden,) = db.execute(own, ("asked",)).fetchone()
+        entry = ("superseded", json.dumps([hidden]))
+        db.execute("INSERT INTO manifest (key, value) VALUES (?, ?)", entry)
+    found = verify_folder(two.out)
+    assert not found.holds
+    assert "a follow-up that another has replaced" in str(found.broken)
 
 
 def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):

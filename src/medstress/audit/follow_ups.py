@@ -24,7 +24,7 @@ from medstress.engine.replay import Differs, NotHereError, Recorded
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.work import Work
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.sentence_groups import free_group
 from medstress.explain.explanation import Settings as ExplainSettings
 from medstress.explain.plan import explanations
 from medstress.running.transfer import plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from medstress.analyses.run import Run
 from medstress.attacks.medfuzz.attack import NAME
 from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.sources import Source
-from medstress.running.medfuzz_tests import FAITHFULNESS, Selection, significance
+from medstress.experiment.plan.plan import Prepared
+from medstress.running.medfuzz_tests import FAITHFULNESS, Selection, no_success, significance
 from medstress.running.opened import opened_victims
 from medstress.running.opening import Wish
 from medstress.running.own_runs import OwnRun, own_run, who_is_asked
 from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.run import execute
-from medstress.running.stages import Stage
+from medstress.running.stages import FollowUp, Stage
 from medstress.store.reader import read
 from medstress.store.run_store import lock_folder
 
@@ -132,9 +134,16 @@ def run_tests(
         assert checked.test is not None
         return f"{n:,} successes, each with at most {checked.test.max_calls:,} calls"
 
-    return ask(
+    stage, nothing = significance(selection), list[str]()
+
+    def works(bench: Prepared, run: Run) -> list[FollowUp]:
+        planned = list(stage.works(bench, run))
+        nothing.extend([] if planned else [f"nothing was tested: {no_success(run)}"])
+        return planned
+
+    stopped = ask(
         folder,
-        [FAITHFULNESS, significance(selection)],
+        [FAITHFULNESS, replace(stage, works=works)],
         experiment,
         overrides=overrides,
         complete=complete,
@@ -143,3 +152,4 @@ def run_tests(
         dry_run=dry_run,
         watcher=watcher,
     )
+    return stopped or next(iter(nothing), None)

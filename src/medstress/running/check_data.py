@@ -33,11 +33,10 @@ from medstress.experiment.first.attack import find_attack
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
-from medstress.experiment.plan.sentence_groups import GROUP
+from medstress.experiment.plan.sentence_groups import GROUP, free_group
 from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
 from medstress.kinds import Kind

@@ -14,8 +14,8 @@ from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study
-from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.sentence_groups import free_group
 from medstress.running.stages import Stage
 from medstress.significance.bounds import bound_of
 from medstress.significance.families import scope_of, with_refusal, with_scope

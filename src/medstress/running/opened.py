@@ -9,11 +9,11 @@ from itertools import product
 from medstress.attacks.controls.arm import ControlArm
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
+from medstress.experiment.plan.attack_checks import check_probes
 from medstress.experiment.plan.conversations import check_conversations
+from medstress.experiment.plan.dataset_parts import with_fitting_passages
 from medstress.experiment.plan.parts import open_victims
-from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.probe_checks import check_probes
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.running.criteria import check_baselines

@@ -24,13 +24,13 @@ from medstress.datasets.iob import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import absence_remark
 from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups, make_attacks
 from medstress.experiment.plan.sentence_groups import (
     GROUP,
     check_field,
+    free_group,
     kind_of_datasets,
     sentence_resources,
 )
