@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log10
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -564,63 +564,67 @@ def by_size(run: Run) -> list[BySize]:
             rows[cell.place.dataset, cell.place.group, cell.attack.label].append(cell)
     sizes = []
     for (dataset, group, attack), cells in sorted(rows.items()):
-        points = [(_sized(cell, victims[cell.place.victim]), _ends(cell)) for cell in cells]
+        points = [_sized(cell, victims[cell.place.victim]) for cell in cells]
         points.sort(key=lambda pair: (pair[0].parameters, pair[0].victim))
+        of_group = {
+            name: [rated for point, rated in points if name in ("all", point.victim_group)]
+            for name in GROUPS
+        }
         sizes.append(
             BySize(
                 dataset=dataset,
                 group=group,
                 attack=attack,
                 points=[point for point, _ in points],
-                trend={
-                    name: trend([p for p in points if name in ("all", p[0].victim_group)])
-                    for name in GROUPS
-                },
+                trend={name: trend(rated) for name, rated in of_group.items()},
             )
         )
     return sizes
 
 
-def _sized(cell: Cell, victim: Mapping[str, Any]) -> Sized:
-    return Sized(
+class Rated(NamedTuple):
+    """ASR of a model of known size."""
+
+    parameters: float
+    asr: float | None
+    least: float
+    """The least that open answers allow."""
+    most: float
+
+
+def _sized(cell: Cell, victim: Mapping[str, Any]) -> tuple[Sized, Rated]:
+    reading, parameters = cell.read("asr"), float(victim["parameters"])
+    asr, may = cell.share(reading), reading.may_count
+    sized = Sized(
         victim=cell.place.victim,
-        parameters=float(victim["parameters"]),
+        parameters=parameters,
         family=victim.get("family"),
         victim_group=victim.get("group"),
         accuracy=cell.share(cell.read("accuracy")),
         accuracy_after=cell.share(cell.read("accuracy_after")),
-        asr=cell.share(cell.read("asr")),
+        asr=asr,
     )
+    least, most = (float(hits[may].mean()) if may.any() else 0.0 for hits in reading[3:])
+    return sized, Rated(parameters, asr.value, least, most)
 
 
-def _ends(cell: Cell) -> tuple[float, float]:
-    """Return the least and the largest ASR that open answers allow."""
-    read = cell.read("asr")
-    if not read.may_count.any():
-        return 0.0, 1.0
-    return float(read.least[read.may_count].mean()), float(read.most[read.may_count].mean())
-
-
-def trend(points: Sequence[tuple[Sized, tuple[float, float]]]) -> Estimate:
+def trend(models: Sequence[Rated]) -> Estimate:
     """Estimate the change of ASR for ten times the parameters, by least squares over models.
 
     All models weigh the same; the interval is Student's. With few models of few families it says
     little about other models. Where answers are open, its worst ends are those of the steepest
     lines: small models at one end of what is open and large ones at the other.
-
-    Args:
-        points: each model, and the least and the largest ASR that its open answers allow.
     """
-    rated = [(p, ends) for p, ends in points if p.asr.value is not None]
-    sizes = np.array([log10(p.parameters) for p, _ in rated])
-    if len(set(sizes.tolist())) < 3:
+    rated = [(log10(m.parameters), m.asr, m.least, m.most) for m in models if m.asr is not None]
+    if len({size for size, *_ in rated}) < 3:
         return unknown("needs victims of three sizes", len(rated))
-    line = _line(sizes, np.array([p.asr.value for p, _ in rated]))
-    if all(p.asr.worst is None for p, _ in rated):
+    sizes, values, least, most = np.array(rated).T
+    line = _line(sizes, values)
+    if (least == most).all():
         return line
     large = sizes > sizes.mean()
-    ends = np.array([pair for _, pair in rated])
-    falls, rises = (_line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1))
+    falls = _line(sizes, np.where(large, least, most))
+    rises = _line(sizes, np.where(large, most, least))
     lows = [e.low if e.low is not None else e.value for e in (line, falls)]
     highs = [e.high if e.high is not None else e.value for e in (line, rises)]
     return replace(

@@ -14,8 +14,8 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scaling import (
     SCALING,
+    Rated,
     Scaling,
-    Sized,
     compare_regimes,
     peak,
     trend,
@@ -23,7 +23,6 @@ from medstress.analyses.scaling import (
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate
 from medstress.testing.planted_trials import arm, planted_run, trial
 
 
@@ -186,21 +185,8 @@ def test_whole_documents_are_flipped_and_drawn() -> None:
 # Sizes -----------------------------------------------------------------------------------------
 
 
-def share(value: float | None) -> Estimate:
-    return Estimate(value=value, n=10, low=value, high=value, method="m")
-
-
-def sized(size: float, asr: float | None, group: str | None = None) -> Any:
-    point = Sized(
-        victim=f"{size:g}",
-        parameters=size,
-        family=None,
-        victim_group=group,
-        accuracy=share(0.5),
-        accuracy_after=share(0.4),
-        asr=share(asr),
-    )
-    return point, (asr or 0.0, asr or 0.0)
+def sized(size: float, asr: float | None) -> Rated:
+    return Rated(size, asr, least=asr or 0.0, most=asr or 0.0)
 
 
 def test_a_planted_slope_is_recovered_with_students_interval() -> None:
