@@ -791,16 +791,14 @@ def _names(run: PaperRun, prefix: str, needs: str) -> Iterator[Part]:
     names = run.run.of(NAMES)
     parts: list[Chart | Table] = []
     if names is not None:
-        parts += names.charts()
-        parts += names.tables()
+        parts += [one for one in names.charts() if one.points]
+        parts += [one for one in names.tables() if one.rows]
     chosen = [part for part in parts if prefix in part.name]
     if not chosen:
         raise Missing(needs)
-    has_chart = any(isinstance(part, Chart) for part in chosen)
-    for part in chosen:
-        is_second = has_chart and isinstance(part, Table)
+    for i, part in enumerate(chosen):
         notes = run.notes(one.cell for one in run.attacks)
-        yield renamed(part, f"{prefix}-numbers" if is_second else prefix, notes)
+        yield renamed(part, f"{prefix}-numbers" if i else prefix, notes)
 
 
 def _sweeps(run: PaperRun) -> Iterator[Part]:
