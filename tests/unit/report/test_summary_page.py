@@ -105,7 +105,7 @@ def test_junit_holds_criteria_and_faults() -> None:
     assert list(cases) == ["trials", "answers", "complete"]
     error = cases["answers"].find("error")
     assert error is not None
-    assert error.text == "not one answer of mute could be read"
+    assert error.text == "not one answer of mute under near names could be read"
     (note,) = [one.text for one in root.findall("testsuite/system-out")]
     assert note == "unverified: trial 3 differs"
 
