@@ -183,7 +183,7 @@ def _unread(run: Run) -> Iterator[Remark]:
                 if n_cut
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
-            replies = [t.last.text or "" for t in trials if t.is_mute and t.last]
+            replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]
             if unread[victim] == victim:
                 replies = run.folder.clean_replies(victim, REPLIES)
             distinct = list(dict.fromkeys(filter(None, replies)))[:REPLIES]
