@@ -19,7 +19,7 @@ from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
+from medstress.cli.merging import check_ray, given_shard, part_line, shard_ended
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.showing import show, write_report, write_verdicts
@@ -78,7 +78,7 @@ def run_cli(args: argparse.Namespace) -> int:
             shard=shard,
         )
     if shard is not None:
-        return told_shard(finished.folder, shard)
+        return shard_ended(finished.folder, shard)
     return _shown(finished.folder, args)
 
 
