@@ -14,7 +14,7 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
 from medstress.cli.display import display
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
+from medstress.cli.merging import check_ray, given_shard, part_line, shard_ended
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
@@ -70,7 +70,7 @@ def run_cli(args: argparse.Namespace) -> int:
     folder = outcome.folder
     keep_summary(folder)
     if shard is not None:
-        return told_shard(folder, shard)
+        return shard_ended(folder, shard)
     return _shown(folder, args, outcome.nothing_asked)
 
 
