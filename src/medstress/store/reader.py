@@ -49,7 +49,7 @@ ORDER BY e.trial, e.seq
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StoredTrial:
     """One finished trial, as stored."""
 
@@ -90,9 +90,6 @@ class StoredWork:
     attempt: int
     """How often it began again."""
     result: dict[str, Any]
-
-
-_OF_TRIAL, _OF_QUERIES = StoredTrial.__slots__[:11], StoredTrial.__slots__[12:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +207,7 @@ class RunReader:
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for *values, result in rows:
-            yield StoredTrial(
-                **dict(zip(_OF_TRIAL, values, strict=True)),
-                result=orjson.loads(result),
-                **dict(zip(_OF_QUERIES, queries.get(values[0], (0, 0, 0)), strict=True)),
-            )
+            yield StoredTrial(*values, orjson.loads(result), *queries.get(values[0], (0, 0, 0)))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -231,13 +224,6 @@ class RunReader:
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
         return reviews.in_order(stored_reviews(self.folder))
-
-    def trial_numbers(self) -> dict[int, tuple[str, int]]:
-        """Return row -> (trial id, row of its item) of finished trials."""
-        rows = self._db.execute(
-            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {INQUIRIES}"
-        )
-        return {row: (trial_id, item) for row, trial_id, item in rows}
 
     def attack_edits(self) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
