@@ -224,7 +224,7 @@ def test_a_brat_folder_is_read_without_links_and_pipes(tmp_path, what):
 
 
 def test_a_document_with_many_lines_and_annotations_is_read_in_linear_time():
-    n = 50_000  # with a loop over all annotations at every line, hours
+    n = 20_000  # with a loop over all annotations at every line, hours
     text = "Fever.\n" * n
     document = Document(
         id="1",
