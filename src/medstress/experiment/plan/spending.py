@@ -12,9 +12,10 @@ from medstress.engine.progress import Limits
 from medstress.experiment.file.config import LIMITS, Experiment, VictimTable
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.experiment.plan.roles import tables_of
+from medstress.experiment.plan.roles import RolePart, tables_of
 from medstress.store.run_store import RunStore
 from medstress.store.spending import Price, Spending
+from medstress.tasks.victim import Victim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +106,9 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.
     own: dict[int, list[Price]] = {}
-    backends = [(victim.label, victim.backend) for victim in prepared.victims]
-    for label, part in (*backends, *((role.label, role.backend) for role in prepared.roles)):
-        own.setdefault(id(part), []).extend(filter(None, [prices.get(label)]))
+    asked: list[Victim | RolePart] = [*prepared.victims, *prepared.roles]
+    for part in asked:
+        own.setdefault(id(part.backend), []).extend(filter(None, [prices.get(part.label)]))
 
     def usd(backend: Backend, answer: Answer) -> float:
         known = own.get(id(backend), [])
