@@ -152,24 +152,6 @@ def with_models(
             return work(error)
 
 
-def run_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
-    out: str | Path | None = None,
-    *,
-    fresh: bool = False,
-    retry_failed: bool = False,
-    limit: int | None = None,
-    overrides: Sequence[str] = (),
-    watcher: Watcher | None = None,
-    shard: Shard | None = None,
-    wait: float = 0.0,
-) -> Path:
-    """Run, resume or extend an experiment, and return the folder of the run; see `perform`."""
-    wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=shard)
-    given: dict[str, Any] = {"limit": limit, "overrides": overrides}
-    return perform(experiment, out, wish, watcher=watcher, **given).folder
-
-
 def check_can_be_cut(prepared: Prepared) -> None:
     """Refuse shards of an experiment that is tuned.
 
@@ -352,10 +334,10 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
         if absent is not None:
             raise absent
         criteria.check_baselines(bench)
-        described = _described(
-            bench, {**known, "complete": False}, store.folder, has_answers=has_answers
-        )
-        opening = decide(Fingerprint.read(described), held, wish, items)
+        if known.get("complete"):  # what is asked more is judged by the baselines as they are now
+            now = {**known, "complete": False}
+            described = _described(bench, now, store.folder, has_answers=has_answers)
+            opening = decide(Fingerprint.read(described), held, wish, items)
     if opening.deletes:
         store.begin_anew()
         known, described = {}, _described(bench, {}, store.folder, has_answers=False)
