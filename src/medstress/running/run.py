@@ -313,14 +313,14 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
     if stored and shard_of(stored) == bench.portion.shard is not None:
         go_on(bench, stored)
     described = _described(bench, stored, store.folder, has_answers=has_answers)
-    held = None
+    held, own_purposes = None, {one for stage in stages_of(bench) for one in stage.purposes}
     if stored:
         held = Held(
             folder=store.folder,
             fingerprint=Fingerprint.read(stored),
             shard=shard_of(stored),
             has_answers=has_answers,
-            n_lost=store.n_lost() if wish.retry_failed else 0,
+            n_lost=store.n_lost(own_purposes) if wish.retry_failed else 0,
             is_complete=bool(stored.get("complete")),
             items=store.item_hashes(),
         )
@@ -370,7 +370,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
         )
     store.commit()
     if opening.verb is Verb.RETRY:
-        store.forget_failed()
+        store.forget_failed(own_purposes)
     return opening
 
 
