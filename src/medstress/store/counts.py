@@ -57,9 +57,7 @@ class _Answers:
     """Tokens in and out, shape (n, 2)."""
 
 
-def count(
-    db: sqlite3.Connection, arms: Mapping[int, ArmRow], inquiries: Container[int]
-) -> Counts:
+def count(db: sqlite3.Connection, arms: Mapping[int, ArmRow], inquiries: Container[int]) -> Counts:
     """Count what the trials of a run consumed.
 
     Args:
