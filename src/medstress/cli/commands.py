@@ -75,7 +75,6 @@ def run_cli(args: argparse.Namespace) -> int:
 
 
 def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
-    from medstress.running.kept_summary import keep_summary
     from medstress.running.on_ray import run_on_ray
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -89,11 +88,11 @@ def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
             overrides=args.set,
             watcher=watcher,
         )
-    if not spread.is_merged:
+    if spread.outcome is None:
         print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
         return 0
     keep_summary(spread.folder)
-    return _shown(spread.folder, args)
+    return _shown(spread.folder, args, spread.outcome.nothing_asked)
 
 
 def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> int:

@@ -38,7 +38,8 @@ def stages_of(bench: Prepared) -> list[Stage]:
         from medstress.running.transfer import plan
 
         purposes = frozenset({Purpose.TRANSFER, Purpose.UNIVERSALITY})
-        stages.append(Stage(name="transfer and reuse", works=plan, purposes=purposes))
+        name = "transfer and reuse"
+        stages.append(Stage(name=name, works=plan, purposes=purposes, is_whole=True))
     return stages
 
 
