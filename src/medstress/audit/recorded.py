@@ -62,8 +62,9 @@ _SHIPPED: Mapping[str, tuple[Any, ...]] = {
     "synonyms": ("default", "none"),
     "words": (None,),
     "recogniser": (None, "gazetteer"),
+    "pairs": (None, "default"),
 }
-"""Key of a group or of noise -> its values that name nothing of a user's."""
+"""Key of a group or attack -> its values that name nothing of a user's."""
 _GIVE = "name the experiment with --experiment"
 _NO_LIST = SynonymGroups("", "", ())
 Place: TypeAlias = tuple[str, str]
@@ -286,7 +287,10 @@ class _Folder:
             self.lacks[label] += f"; {_GIVE}" if "set" in spec else ""
             traits = self.manifest["records"].get(label, {}).get("traits")
             return _Described(of=spec, described=traits) if traits else None
-        if content_hash(attack.spec()) != content_hash(spec):
+        of = spec.get("control_of", spec)
+        if (why := _not_shipped({"pairs": of.get("pairs")})) is not None:
+            self.lacks[label] = why
+        if content_hash(attack.spec()) != content_hash(spec) or _reads_files(attack):
             self.lacks[label] = f"it reads a file of the user's; {_GIVE}"
             if attack.traits.in_turns:
                 self.muted.add(label)
@@ -462,6 +466,13 @@ def _own(spec: Mapping[str, Any]) -> Attack | None:
     known.pop("budget", None)  # that of its attack
     control, of = rebuilt(known), _own(spec["control_of"])
     return control_arm(control, of) if isinstance(control, Control) and of is not None else None
+
+
+def _reads_files(attack: Attack) -> bool:
+    """Return whether a plug-in reads files that its parameters name."""
+    of = attack.of if isinstance(attack, ControlArm) else attack
+    is_ours = type(of).__module__.startswith("medstress.")
+    return type(of).with_files is not Attack.with_files and not is_ours
 
 
 def _rules(table: Mapping[str, Any]) -> NameRules:

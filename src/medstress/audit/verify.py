@@ -308,7 +308,6 @@ def odd_edits(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
     attack, item = trial.attack, cast("Question", trial.item)
-    draws = isinstance(attack, EntitySubstitution | DiscreteZoo)
     fields = attack.traits.edits_only
     if "options" in fields:
         fields |= set(item.letters)
@@ -332,7 +331,7 @@ def odd_edits(
             yield at, f"a span of {sorted(spans)}", str((edit.field, edit.start, edit.end))
         if one.flags and "probe" in orjson.loads(one.flags):
             continue
-        if draws and one.edits in seen:
+        if one.edits in seen:
             yield at, "no name twice", edit.replacement
         seen.add(one.edits)
         if why := _objection(attack.rule, item, edit.replacement, rules):
