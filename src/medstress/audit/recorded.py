@@ -281,13 +281,14 @@ class _Folder:
 
     def _attack(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
         """Return the attack that parameters describe, as far as its rules go."""
-        attack = None if "set" in spec and "of" in spec else _own(spec)
+        of = spec.get("control_of", spec)
+        is_stored = "set" in of and "of" in of
+        attack = None if is_stored else _own(spec)
         if attack is None:
-            self.lacks[label] = "its edits come from a file" if "set" in spec else "not installed"
-            self.lacks[label] += f"; {_GIVE}" if "set" in spec else ""
+            lack = f"its edits come from a file; {_GIVE}" if is_stored else "not installed"
+            self.lacks[label] = lack
             traits = self.manifest["records"].get(label, {}).get("traits")
             return _Described(of=spec, described=traits) if traits else None
-        of = spec.get("control_of", spec)
         if (why := _not_shipped({"pairs": of.get("pairs")})) is not None:
             self.lacks[label] = why
         if content_hash(attack.spec()) != content_hash(spec) or _reads_files(attack):
