@@ -9,10 +9,17 @@ from contextlib import closing
 
 import pytest
 
-from medstress.audit.verify import OTHERWISE, verify_folder
+from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
+from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash
+from medstress.core.items import Mention, Question
+from medstress.core.resources import Resources
+from medstress.engine.trial import Trial
+from medstress.entities.name_rules import NameRules
+from medstress.entities.synonyms import SynonymGroups
 from medstress.running.kept_summary import keep_summary
 from medstress.running.prepare import prepare
 from medstress.store.chain import RUN_CHAIN, link
@@ -698,3 +705,52 @@ def test_a_trial_that_is_gone_is_named(copy):
     change(copy, "DELETE FROM trials WHERE id = 96")
     with pytest.raises(StoreError, match="of table verdicts names a row that trials lacks"):
         verify_folder(copy)
+
+
+ITEM = Question(
+    id="q",
+    context="He takes warfarin.",
+    stem="What treats gout?",
+    options=("colchicine", "ibuprofen", "aspirin", "warfarin sodium"),
+    key="A",
+    mentions=(
+        Mention(field="A", start=0, end=10, type="T121"),
+        Mention(field="B", start=0, end=9, type="T121"),
+        Mention(field="C", start=0, end=7, type="T047"),
+        Mention(field="context", start=9, end=17, type="T121"),
+    ),
+)
+EDITS = {
+    "as it could be": ([["B", 0, 9, "naproxen"]], None),
+    "of the right answer": ([["A", 0, 10, "naproxen"]], "a span of [('B', 0, 9)]"),
+    "of an entity of another type": ([["C", 0, 7, "naproxen"]], "a span of [('B', 0, 9)]"),
+    "of a part of an entity": ([["B", 0, 4, "naproxen"]], "a span of [('B', 0, 9)]"),
+    "of another field": ([["context", 9, 17, "naproxen"]], "a span of [('B', 0, 9)]"),
+    "of two entities": ([["B", 0, 9, "x"], ["C", 0, 7, "y"]], "one edit"),
+    "that makes the right answer again": ([["B", 0, 9, "Colchicine"]], "a name that may be drawn"),
+    "that makes an option again": ([["B", 0, 9, "aspirin"]], "a name that may be drawn"),
+    "that varies the right answer": ([["B", 0, 9, "colchicine 2"]], "a name that may be drawn"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_that_could_not_have_been_asked_is_named(name):
+    edits, expected = EDITS[name]
+    names = NameRules(SynonymGroups("", "", ()))
+    rules = Resources(group="drugs", types=frozenset({"T121"}), perturbations=names)
+    attack = EntitySubstitution(sampler="random")
+    trial = Trial(
+        **dict.fromkeys(("dataset", "group", "attack_label"), ""),
+        **{"item": ITEM, "victim": None, "attack": attack, "resources": rules, "seed": 0},
+    )
+
+    def asked(*queries):
+        calls = [
+            StoredCall("victim", "attack", n, 0, b"", json.dumps(one), None, None, None, None)
+            for n, one in enumerate(queries, 1)
+        ]
+        return [told for _, told, _ in odd_edits(trial, calls, rules)]
+
+    assert asked(edits)[:1] == ([] if expected is None else [expected])
+    if expected is None:
+        assert asked(edits, edits) == ["no name twice"]

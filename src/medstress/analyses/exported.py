@@ -430,7 +430,7 @@ def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
             f"the table {NAME!r} holds attacked questions, and {run.folder.path} holds other "
             "items; their perturbed copy is written by medstress perturb"
         )
-    is_empty, probes = True, _probes(reader)
+    is_empty, probes = True, reader.probes()
     for victim in dict.fromkeys(trial.arm.place.victim for trial in run.trials):
         rows = list(_attacked(run, victim, probes))
         head = json.dumps(_head(run, victim, rows), ensure_ascii=False) if rows else ""
@@ -442,11 +442,6 @@ def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
             f"{run.folder.path}: no item was right before an attack and saw an edit of it, so the "
             f"table {NAME!r} is empty"
         )
-
-
-def _probes(reader: RunReader) -> frozenset[tuple[int, int]]:
-    """Return (number of a trial, query) of what only ranked words or spans."""
-    return frozenset((trial, n) for trial, _, queries in reader.probes() for n in queries or ())
 
 
 def _attacked(run: Run, victim: str, probes: Collection[tuple[int, int]]) -> Iterator[_Attacked]:

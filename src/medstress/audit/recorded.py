@@ -66,8 +66,9 @@ _SHIPPED: Mapping[str, tuple[Any, ...]] = {
     "synonyms": ("default", "none"),
     "words": (None,),
     "recogniser": (None, "gazetteer"),
+    "pairs": (None, "default"),
 }
-"""Key of a group or of noise -> its values that name nothing of a user's."""
+"""Key of a group or attack -> its values that name nothing of a user's."""
 _GIVE = "name the experiment with --experiment"
 _NO_LIST = SynonymGroups("", "", ())
 Place: TypeAlias = tuple[str, str]
@@ -284,13 +285,17 @@ class _Folder:
 
     def _attack(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
         """Return the attack that parameters describe, as far as its rules go."""
-        attack = None if "set" in spec and "of" in spec else _own(spec)
+        of = spec.get("control_of", spec)
+        is_stored = "set" in of and "of" in of
+        attack = None if is_stored else _own(spec)
         if attack is None:
-            self.lacks[label] = "its edits come from a file" if "set" in spec else "not installed"
-            self.lacks[label] += f"; {_GIVE}" if "set" in spec else ""
+            lack = f"its edits come from a file; {_GIVE}" if is_stored else "not installed"
+            self.lacks[label] = lack
             traits = self.manifest["records"].get(label, {}).get("traits")
             return _Described(of=spec, described=traits) if traits else None
-        if content_hash(attack.spec()) != content_hash(spec):
+        if (why := _not_shipped({"pairs": of.get("pairs")})) is not None:
+            self.lacks[label] = why
+        if content_hash(attack.spec()) != content_hash(spec) or _reads_files(attack):
             self.lacks[label] = f"it reads a file of the user's; {_GIVE}"
             if attack.traits.in_turns:
                 self.muted.add(label)
@@ -466,6 +471,13 @@ def _own(spec: Mapping[str, Any]) -> Attack | None:
     known.pop("budget", None)  # that of its attack
     control, of = rebuilt(known), _own(spec["control_of"])
     return control_arm(control, of) if isinstance(control, Control) and of is not None else None
+
+
+def _reads_files(attack: Attack) -> bool:
+    """Return whether a plug-in reads files that its parameters name."""
+    of = attack.of if isinstance(attack, ControlArm) else attack
+    is_ours = type(of).__module__.startswith("medstress.")
+    return type(of).with_files is not Attack.with_files and not is_ours
 
 
 def _rules(table: Mapping[str, Any]) -> NameRules:

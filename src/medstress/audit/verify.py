@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,12 +24,21 @@ from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.text import edits_of
-from medstress.engine.replay import TAKEN, Differs, NotHereError, StoredAttack, compare, replay
+from medstress.engine.replay import (
+    TAKEN,
+    Differs,
+    NotHereError,
+    StoredAttack,
+    alike,
+    compare,
+    replay,
+)
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
 from medstress.entities.name_rules import DUPLICATE, EQUAL
 from medstress.experiment.plan.plan import Prepared
+from medstress.running.follow_ups import distances
 from medstress.store.chain import Break
 from medstress.store.inquiries import INQUIRIES
 from medstress.store.missing import no_run
@@ -116,8 +125,10 @@ class _Verifying:
         """Yield what does not agree, in order."""
         yield from plan_breaks(self._manifest)
         yield from self._trials()
-        yield from self._follow_ups()
-        summary = summary_of(Run.open(self._run.folder))
+        stored = Run.open(self._run.folder)
+        yield from self._follow_ups(stored)
+        yield from self._distances(stored)
+        summary = summary_of(stored)
         for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
             yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
         yield from kept_break(self._run, summary, self._found)
@@ -240,11 +251,10 @@ class _Verifying:
             compare(result, stored.verdict, stored.result, taken)
 
     # -- follow-ups --------------------------------------------------------------------------
-    def _follow_ups(self) -> Iterator[Break]:
+    def _follow_ups(self, run: Run) -> Iterator[Break]:
         if not self._left:
             return
         known = [self._run.work(row) for row in self._left.values()]
-        run = Run.open(self._run.folder)
         for work in follow_ups(self._bench, run, known):
             row = self._left.pop(work.id, None)
             if row is None:
@@ -273,6 +283,14 @@ class _Verifying:
             purpose = stored.result.get("purpose", "a follow-up")
             self._found.why[f"{purpose}: its plan has changed since, or is not here"] += 1
             self._found.n_judged += 1
+
+    def _distances(self, run: Run) -> Iterator[Break]:
+        """Compute the distances of exhaustive searches again, where vectors are here."""
+        kept = {trial.number: list(trial.distances) for trial in run.trials if trial.distances}
+        with suppress(NotHereError):
+            for number, ends in distances(self._bench.prepared, run) if kept else ():
+                if not alike(ends, kept.get(number)):
+                    yield _break("findings", number, f"distances {ends}", str(kept.get(number)))
 
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""
@@ -311,7 +329,6 @@ def odd_edits(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
     attack, item = trial.attack, cast("Question", trial.item)
-    draws = isinstance(attack, EntitySubstitution | DiscreteZoo)
     fields = attack.traits.edits_only
     if "options" in fields:
         fields |= set(item.letters)
@@ -335,7 +352,7 @@ def odd_edits(
             yield at, f"a span of {sorted(spans)}", str((edit.field, edit.start, edit.end))
         if one.flags and "probe" in orjson.loads(one.flags):
             continue
-        if draws and one.edits in seen:
+        if one.edits in seen:
             yield at, "no name twice", edit.replacement
         seen.add(one.edits)
         if why := _objection(attack.rule, item, edit.replacement, rules):

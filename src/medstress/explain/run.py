@@ -145,8 +145,7 @@ def last_edits(reader: RunReader, trials: Iterable[Trial]) -> dict[str, str]:
         else:
             others[trial.number] = trial.id
     if others:
-        # Queries that rank spans are no attack.
-        probes = {(number, query) for number, _, own in reader.probes() for query in own or ()}
+        probes = reader.probes()
         for number, query, edits in reader.attack_edits():
             if number in others and (number, query) not in probes:
                 edits_of[others[number]] = edits

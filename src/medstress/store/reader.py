@@ -236,14 +236,12 @@ class RunReader:
             "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, attempt, seq"
         )
 
-    def probes(self) -> Iterator[tuple[int, str, list[int] | None]]:
-        """Yield (trial, attack spec, numbers of its probes or None) of all trials."""
+    def probes(self) -> frozenset[tuple[int, int]]:
+        """Return (trial, query) of the queries that only ranked words or spans."""
         rows = self._db.execute(
-            "SELECT t.id, a.spec, json_extract(t.result, '$.probes') "
-            "FROM trials t JOIN arms a ON a.id = t.arm"
+            "SELECT trial, query FROM exchanges WHERE json_extract(flags, '$.probe')"
         )
-        for trial, spec, noted in rows:
-            yield trial, spec, None if noted is None else json.loads(noted)
+        return frozenset(rows)
 
     def result(self, trial: int) -> dict[str, Any]:
         """Return the result of a finished trial, as stored."""
