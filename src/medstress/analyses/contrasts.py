@@ -25,7 +25,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.means import difference_of_names, mean
-from medstress.stats.paired import Difference, difference
+from medstress.stats.paired import LEAST_UNITS, Difference, difference
 from medstress.stats.power import ASSUMED, detectable, detectable_mean
 from medstress.stats.shares import Mask, Numbers, Units, mean_size, rate, tally
 
@@ -42,9 +42,6 @@ Decision: TypeAlias = Literal[
 Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
-LEAST_UNITS = 6
-"""Items (documents) that differ, below which nothing is better or worse: of five that all go one
-way the exact p is .0625."""
 _WORDS = {
     "accuracy_after": "accuracy after",
     "accuracy": "accuracy before",

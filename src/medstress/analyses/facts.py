@@ -21,7 +21,7 @@ from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
-from medstress.stats.paired import Difference, tango
+from medstress.stats.paired import LEAST_UNITS, Difference, tango
 
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
 """Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
@@ -154,9 +154,15 @@ class Facts:
     def may_be_chance(self) -> bool:
         """Whether what the attack takes, above its control if it has one, may be nothing."""
         if self.score is not None:
-            p = None if self.score.p is None else 1 - (1 - self.score.p) ** self.n_results
-            return not above(self.taken) or (p is not None and p > SIGNIFICANT)
-        return self.net is not None and not above(self.net)
+            return not above(self.taken) or self._is_likely(self.score.p)
+        if self.net is None or self.row.loss is None or self.control is None:
+            return False
+        test = self.row.loss.tests[self.control]
+        return not above(self.net) or test.n_units < LEAST_UNITS or self._is_likely(test.p)
+
+    def _is_likely(self, p: float | None) -> bool:
+        """Return whether the worst of as many results has such a p by chance."""
+        return p is not None and 1 - (1 - p) ** self.n_results > SIGNIFICANT
 
     @property
     def is_harmless_first(self) -> bool:

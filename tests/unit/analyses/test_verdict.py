@@ -66,9 +66,11 @@ class Case:
     level: str
 
 
-def flips(n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs") -> list[Any]:
+def flips(
+    n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs", seed: int = 0
+) -> list[Any]:
     """Return trials of which an attack and its control take so many."""
-    where = arm(group=group)
+    where = arm(seed=seed, group=group)
     items = questions(n)
     trials = [
         trial(i, where, item=q, flipped_at=1 if i < n_lost else None) for i, q in enumerate(items)
@@ -275,6 +277,36 @@ CASES = (
             r"it lose 2 of them \(0 to 3\)\.",
             r"Harmless edits lose none; the difference may be chance\.",
             r"Too few questions to rely on this: 3\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="five of five questions",
+        run=planted_run(flips(5, 5)),
+        lines=(
+            r"model knew 5 of 5 questions\. .*",
+            r"Harmless edits lose none; the difference may be chance\.",
+            r"Too few questions to rely on this: 5\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="four of four questions in each of three seeds",
+        run=planted_run([t for seed in range(3) for t in flips(4, 4, seed=seed)]),
+        lines=(
+            r"model knew 4 of 4 questions\. .*",
+            r"Harmless edits lose none; the difference may be chance\.",
+            r"Too few questions to rely on this: 4\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="six of six questions",
+        run=planted_run(flips(6, 6)),
+        lines=(
+            r"model knew 6 of 6 questions\. .*",
+            r"Harmless edits alone lose none\. .* more: \d to 6 questions of 6\.",
+            r"Too few questions to rely on this: 6\.",
         ),
         level="too few",
     ),
