@@ -116,7 +116,7 @@ FORGED = {
         "table answers, row",
     ),
     "one added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials",
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials",
         "table trials, row 121: expected the chain's last row 120",
     ),
     "two swapped answers": (
@@ -255,7 +255,7 @@ REBUILT = {
         "of the plan",
     ),
     "an added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials;"
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials;"
         "INSERT INTO verdicts SELECT MAX(id) + 1, 121, 'not_attackable', '{}', x'', x'' "
         "FROM verdicts",
         "table trials, row 121: expected a trial of the plan, found one of random on item 'q0'",
@@ -523,7 +523,7 @@ def test_where_the_attack_reads_vectors_another_draw_is_counted(copy, own):
 
 
 def test_another_experiment_redraws_nothing_and_refutes_nothing(copy, made):
-    (made.root / "more.txt").write_text("another\nvocabulary\n", "utf-8")
+    (made.root / "more.txt").write_text("\n".join(map("name{}".format, range(9))), "utf-8")
     text = (made.root / "experiment.toml").read_text("utf-8").replace("names.txt", "more.txt")
     (made.root / "other.toml").write_text(text, "utf-8")
     found = verify_folder(copy, own=prepare(made.root / "other.toml"))

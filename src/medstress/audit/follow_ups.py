@@ -18,23 +18,22 @@ from medstress.audit.recorded import Bench
 from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import digest
 from medstress.core.text import edits_of
-from medstress.core.trials import Trial
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.replay import Differs, NotHereError, Recorded
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.work import Work
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.sentence_groups import free_group
 from medstress.explain.explanation import Settings as ExplainSettings
 from medstress.explain.plan import explanations
+from medstress.explain.run import last_edits
+from medstress.running.transfer import plan
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, studies
 from medstress.significance.settings import Settings
 from medstress.stats.permutation import ControlPlan
-from medstress.store.codec import edits_text
 from medstress.store.reader import StoredWork
 from medstress.tasks.victim import Victim
-from medstress.transfer.inquiries import plan
 
 
 def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator[Work]:
@@ -108,23 +107,15 @@ def _explanations(
     bench: Bench, run: Run, settings: ExplainSettings, stored: Sequence[tuple[StoredWork, str]]
 ) -> Iterator[Work]:
     trials = {trial.id: trial for trial in run.trials}
+    chosen = [trials[trial_id] for _, trial_id in stored if trial_id in trials]
+    edits = run.folder.read(lambda reader: last_edits(reader, chosen))
     for one, trial_id in stored:
         trial = trials.get(trial_id)
-        edits = None if trial is None else _last_edits(run, trial)
-        if trial is None or edits is None or trial.arm.attack.label in bench.muted:
+        if trial is None or trial_id not in edits or trial.arm.attack.label in bench.muted:
             continue
-        (work,) = explanations([trial], {trial.id: edits}, bench.prepared, settings)
+        (work,) = explanations([trial], edits, bench.prepared, settings)
         victim = replace(work.victim, backend=_cut_as_stored(work.victim, one.result.get("found")))
         yield replace(work, victim=victim)
-
-
-def _last_edits(run: Run, trial: Trial) -> str | None:
-    """Return the edits of the first success, else of the last query that was no probe."""
-    if trial.first is not None:
-        return edits_text(trial.first.edits)
-    asked = run.folder.edits.get(trial.number, ())
-    own = [edits for _, edits in asked if any(edit.replacement for edit in edits)]
-    return edits_text(own[-1]) if own else None
 
 
 def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Recorded:

@@ -320,6 +320,8 @@ def _ray(address: str) -> Any:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
+    else:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # else it waits for minutes
     with importing("--ray: the package ray", "ray"):
         ray: Any = import_module("ray")
     if address == LOCAL and tuple(map(int, re.findall("[0-9]+", ray.__version__)[:2])) < _OLDEST:

@@ -116,6 +116,17 @@ def head(db: sqlite3.Connection, schema: str = "main") -> str | None:
     return str(found[0]).lower() if found else None
 
 
+def commits_after(db: sqlite3.Connection, digest: str) -> int | None:
+    """Return how many commits came after the one with a digest; None if there is no such commit."""
+    own = "SELECT id FROM main.commits WHERE digest = ?"
+    try:
+        found = db.execute(own, (bytes.fromhex(digest),)).fetchone()
+    except ValueError:
+        return None
+    last = "SELECT MAX(id) FROM main.commits"
+    return None if found is None else int(db.execute(last).fetchone()[0]) - int(found[0])
+
+
 def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Break | None:
     """Return the first place where the chain does not hold, or None.
 

@@ -20,6 +20,7 @@ from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store import reviews
+from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import Counts, count
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
@@ -167,6 +168,10 @@ class RunReader:
         if not values:
             raise never_began(self.folder)
         return values
+
+    def commits_after(self, digest: str) -> int | None:
+        """Return how many links the chain has after one; None if it has no such link."""
+        return commits_after(self._db, digest)
 
     def root(self) -> str | None:
         """Return the root of a complete run; None while it goes on."""

@@ -2,7 +2,8 @@
 
 It covers what the experiment is (`PLAN`), its criteria and how many answers came before them, the
 items, and of every trial its digest and what was found about it later. Trials come in the order of
-their ids, because an extension registers them in another order than a run at once. What depends on
+their ids, because an extension registers them in another order than a run at once; follow-ups that
+others have replaced are left out. What depends on
 scheduling, speed or place is left out: two runs of one experiment with the same answers have one
 root, whatever their workers, batches, restarts, extensions and folders.
 
@@ -55,6 +56,13 @@ _MAY_BE_PATHS = ("model", "embedding")
 """Keys that may hold a path, of which only the last component counts."""
 _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
+SUPERSEDED = "superseded"
+"""Manifest entry: ids of follow-ups that another one has replaced, because an extension changed
+what is asked. They stay readable, and are no part of the root nor asked again."""
+SUPERSEDED_IDS = f"""
+SELECT value FROM json_each(COALESCE((SELECT value FROM main.manifest WHERE key = '{SUPERSEDED}'
+AND id <= :manifest ORDER BY id DESC LIMIT 1), '[]'))
+"""
 _ITEMS = """
 SELECT i.dataset, i.item_id, i.hash, COALESCE((
     SELECT body FROM main.renewals WHERE item = i.id AND id <= :renewals
@@ -62,7 +70,10 @@ SELECT i.dataset, i.item_id, i.hash, COALESCE((
 FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
 _DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
-_TRIALS = "SELECT id, trial_id FROM main.trials WHERE id <= :trials ORDER BY trial_id"
+_TRIALS = f"""
+SELECT id, trial_id FROM main.trials
+WHERE id <= :trials AND trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY trial_id
+"""
 _FINDINGS = """
 SELECT name, value FROM main.findings WHERE id IN (
     SELECT MAX(id) FROM main.findings WHERE trial = :trial AND id <= :findings GROUP BY name)
