@@ -211,7 +211,7 @@ class RunReader:
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for *values, result in rows:
-            yield StoredTrial(*values, orjson.loads(result), *queries[values[0]])
+            yield StoredTrial(*(*values, orjson.loads(result), *queries[values[0]]))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
