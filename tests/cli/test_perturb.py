@@ -10,9 +10,10 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
-from medstress.core.errors import DataError
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets import iob, pairs, questions
 from medstress.datasets.source import DatasetOptions
+from medstress.running.perturb import perturb
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
@@ -224,3 +225,15 @@ def test_a_list_of_words_that_stand_nowhere_is_said(folder, capsys):
     changes = ["--set", 'attack.scope="words"', "--set", 'attack.words="mine.txt"']
     assert perturb("e.toml", "--to", "out.iob", *changes) == 0
     assert "none of the words of words mine.txt occurs in the data" in capsys.readouterr().out
+
+
+def test_an_attack_whose_edits_a_model_writes_is_refused(folder):
+    experiment = {
+        "experiment": {"name": "x"},
+        "dataset": {"name": "sample"},
+        "role": {"attacker": {"backend": "mock"}},
+        "attack": {"name": "medfuzz"},
+    }
+    with pytest.raises(UsageError, match="'medfuzz' asks a model to write its edits"):
+        perturb(experiment, folder / "out.jsonl")
+    assert not (folder / "out.jsonl").exists()

@@ -154,12 +154,17 @@ def test_whether_schemas_are_sent_is_changed_only_before_one_was_followed(server
 
 
 def test_without_what_was_learned_such_a_run_would_stop(servers, tmp_path, monkeypatch):
-    """The servers are as hard as the tests need."""
-    servers.at[30] = lambda: copied(tmp_path / "whole", tmp_path / "30")
-    run(servers.experiment, tmp_path / "whole")
+    """The servers are as hard as the tests need: after the last plan that follows a schema."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(servers.experiment, whole)
+    asked = sorted([*servers.target.log, *servers.attacker.log], key=lambda asked: asked.at)
+    plans = [n for n, one in enumerate(asked, 1) if len(one.body["messages"]) == 2]
+    servers.n, last = 0, max(n for n in plans if asked[n - 1].body["model"] == "a")
+    servers.at[last + 2 * IN_FLIGHT] = lambda: copied(tmp_path / "again", killed)
+    run(servers.experiment, tmp_path / "again")
     monkeypatch.setattr(manifest, "go_on", lambda *_: None)
     with pytest.raises(UsageError, match="does not follow the requested JSON schema"):
-        run(servers.experiment, tmp_path / "30")
+        run(servers.experiment, killed)
 
 
 @pytest.mark.kills

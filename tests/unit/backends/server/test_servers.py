@@ -386,7 +386,14 @@ def test_an_address_that_may_hold_a_secret_is_refused_without_showing_it(url: st
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", [None, "", "localhost:8000", "ftp://host/v1", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(None, "", "localhost:8000", "ftp://host/v1", "http://", "http://a b/v1", "http://[::1"),
+        *("http://a\\b/v1", "http://ho\u202est/v1", "http://host\n/v1", "http://host:99999/v1"),
+        *(f"http://{'a' * 64}.org/v1", "http://a..b/v1"),
+    ],
+)
 def test_an_address_that_is_none_is_refused_with_an_example(url: str | None, said) -> None:
     with pytest.raises(UsageError) as caught:
         address_of(url)
