@@ -541,12 +541,7 @@ def _curves(
     attacks: Sequence[Competitor], methods: Sequence[str]
 ) -> tuple[list[_Curve], list[Choice]]:
     """Return the curves of some methods; of several n the best on a fifth of the items."""
-    chosen = [one for one in attacks if one.method in methods and one.budget >= LEAST_CURVE]
-    rules = len({_shared_rule(one.setting) for one in chosen}) > 1
-    panels: dict[str, list[Competitor]] = defaultdict(list)
-    for one in chosen:
-        extra = [_shared_rule(one.setting)] if rules else []
-        panels[_panel_of(one.setting, extra=extra)].append(one)
+    panels = _panels(one for one in attacks if one.method in methods)
     curves: list[_Curve] = []
     choices: list[Choice] = []
     for panel, members in panels.items():
@@ -569,6 +564,20 @@ def _curves(
     return curves, choices
 
 
+def _panels(
+    attacks: Iterable[Competitor], *, by_embedding: bool = False
+) -> dict[str, list[Competitor]]:
+    """Group the attacks that have a curve by picture; rules are named where there are several."""
+    panels: dict[str, list[Competitor]] = defaultdict(list)
+    long = [one for one in attacks if one.budget >= LEAST_CURVE]
+    several = len({_shared_rule(one.setting) for one in long}) > 1
+    for one in long:
+        rule = _shared_rule(one.setting) if several else ""
+        extra = (rule, one.setting.embedding if by_embedding else "")
+        panels[_panel_of(one.setting, extra=extra)].append(one)
+    return panels
+
+
 def _shared_rule(setting: Setting) -> str:
     """Return the rules that separate a picture from others."""
     parts = setting.rule.split(", ")
@@ -584,30 +593,26 @@ def _curve_name(one: Competitor, kept: Sequence[Competitor]) -> str:
 
 
 def _figure_4(run: PaperRun) -> Iterator[Part]:
-    made = False
+    made: list[Part] = []
     for methods, name, title in (
         (SEARCH, "figure4", "Success against the budget"),
         (IN_ORDER, "figure4-in-order", "Success against the budget, names in order"),
     ):
         curves, choices = _curves(run.attacks, methods)
-        if curves:
-            made = True
-            yield from _curve_parts(run, curves, name, title, choices)
+        made += _curve_parts(run, curves, name, title, choices)
     if not made:
         raise Missing(f"needs an attack with a budget of {LEAST_CURVE} or more")
+    yield from made
 
 
 def _appendix_m(run: PaperRun) -> Iterator[Part]:
     """Yield DiscreteZOO at every number of candidates, and random sampling."""
-    rules = len({_shared_rule(one.setting) for one in run.attacks}) > 1
-    panels: dict[str, list[Competitor]] = defaultdict(list)
-    for one in run.attacks:
-        if one.method in ("discrete_zoo", "random") and one.budget >= LEAST_CURVE:
-            extra = [_shared_rule(one.setting) if rules else "", one.setting.embedding]
-            panels[_panel_of(one.setting, extra=extra)].append(one)
+    searches = [one for one in run.attacks if one.method in ("discrete_zoo", "random")]
+    panels = _panels(searches, by_embedding=True)
     curves = []
     for panel, members in panels.items():
-        sizes = {one.label: _candidates(one) for one in members}
+        of_label = {one.label: one.cell.attack.params.get("candidates") for one in members}
+        sizes = {label: None if m is None else int(m) for label, m in of_label.items()}
         if len({m for m in sizes.values() if m is not None}) < 2:
             continue
         for one in sorted(members, key=lambda o: (sizes[o.label] is None, sizes[o.label] or 0)):
@@ -617,17 +622,15 @@ def _appendix_m(run: PaperRun) -> Iterator[Part]:
             curves.append(_Curve(panel, name, one))
     if not curves:
         raise Missing("needs DiscreteZOO with two numbers of candidates or more")
-    yield from _curve_parts(run, curves, "appendix-m", "Growth with the number of candidates M", [])
-
-
-def _candidates(one: Competitor) -> int | None:
-    m = one.cell.attack.params.get("candidates")
-    return None if m is None else int(m)
+    title = "Growth with the number of candidates M"
+    yield from _curve_parts(run, curves, "appendix-m", title)
 
 
 def _curve_parts(
-    run: PaperRun, curves: Sequence[_Curve], name: str, title: str, choices: Sequence[Choice]
+    run: PaperRun, curves: Sequence[_Curve], name: str, title: str, choices: Sequence[Choice] = ()
 ) -> Iterator[Part]:
+    if not curves:
+        return
     cells = [curve.attack.cell for curve in curves]
     few = [choice.on_few for choice in choices if choice.is_of_few]
     tuned = (
