@@ -398,21 +398,13 @@ def _panel_of(setting: Setting, *, with_types: bool = True, extra: Sequence[str]
     return " · ".join(filter(None, (*parts, *extra)))
 
 
-class _AtN(NamedTuple):
-    asr: Estimate
-    diversity: Estimate
-    similarity: Estimate
-
-
-def _at_n(cell: Cell) -> _AtN:
-    """Return what Figure 2 shows of one n: all of the first query."""
+def _at_n(cell: Cell) -> tuple[Estimate, Estimate, Estimate]:
+    """Return success, diversity and similarity of the first query at one n."""
+    asr = cell.share(cell.read("asr", 1))
     first = cell.where(cell.mask(lambda t: t.first is not None and t.first.query == 1))
-    none = unknown("no success")
-    return _AtN(
-        asr=cell.share(cell.read("asr", 1)),
-        diversity=none if first is None else both_forms(names_by_seed(first.trials))[1],
-        similarity=none if first is None else prompt_similarity(first),
-    )
+    if first is None:
+        return asr, unknown("no success"), unknown("no success")
+    return asr, both_forms(names_by_seed(first.trials))[1], prompt_similarity(first)
 
 
 def _figure_2(run: PaperRun) -> Iterator[Part]:
@@ -438,40 +430,38 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
         "The point at n = 0 is random sampling. Diversity (unbiased, within each seed, then "
         "averaged) and similarity are of the successes of the first query.",
     )
-    values = [(setting, n, _at_n(one.cell)) for setting, n, one in shown]
-    for part, name, title, y in (
-        ("asr", "figure2", "Success of one query against n", "ASR@1"),
-        ("diversity", "figure2-diversity", "Diversity of the names that succeed", "diversity"),
-        ("similarity", "figure2-similarity", "What successes keep of the prompt", "similarity"),
+    values = [(setting, n, *_at_n(one.cell)) for setting, n, one in shown]
+    for i, (name, title, y) in enumerate(
+        (
+            ("figure2", "Success of one query against n", "ASR@1"),
+            ("figure2-diversity", "Diversity of the names that succeed", "diversity"),
+            ("figure2-similarity", "What successes keep of the prompt", "similarity"),
+        )
     ):
         points = tuple(
             Point(
                 x=n,
-                y=estimate,
+                y=measures[i],
                 series=s.types,
                 panel=_panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
             )
-            for s, n, at in values
-            if (estimate := getattr(at, part)).value is not None
+            for s, n, *measures in values
+            if measures[i].value is not None
         )
         if points:
             yield Chart(
                 name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
             )
-    yield table("figure2-numbers", "Success, diversity and similarity against n", values, _OF_N,
-                n_labels=5, notes=notes)  # fmt: skip
+    caption = "Success, diversity and similarity against n"
+    yield table("figure2-numbers", caption, values, _OF_N, n_labels=5, notes=notes)
 
 
-_OF_N: Sequence[Field[tuple[Setting, float, _AtN]]] = (
+_OF_N: Sequence[Field[tuple[Setting, float, Estimate, Estimate, Estimate]]] = (
     *_named(itemgetter(0), *_NAMES),
     column("n", lambda row: row[1], "number"),
-    column("ASR@1 (%)", lambda r: r[2].asr, "percent", key="asr"),
-    column("Diversity", lambda row: row[2].diversity, "score"),
-    column(
-        "Similarity",
-        lambda row: row[2].similarity if row[2].similarity.value is not None else None,
-        "score",
-    ),
+    column("ASR@1 (%)", lambda row: row[2], "percent", key="asr"),
+    column("Diversity", lambda row: row[3], "score"),
+    column("Similarity", lambda row: row[4] if row[4].value is not None else None, "score"),
 )
 
 
@@ -730,15 +720,16 @@ def _variants(run: PaperRun) -> Iterator[Part]:
             for budget in sorted({1, min(near.budget, rival.budget)}):
                 gains = []
                 for metric, words in ((ASR, "all successes"), (UNREFUTED, "not refuted")):
-                    gain = paired([near.cell], [rival.cell], budget, metric).estimate
-                    gains.append(gain)
-                    for name, estimate in (
-                        ("near", near.cell.share(reading(near.cell, metric, budget))),
-                        ("random", rival.cell.share(reading(rival.cell, metric, budget))),
-                        ("near − random", gain),
-                    ):
-                        rows.append((near, budget, name, words, estimate))
-                sentences.append(f"{_advantage(near, budget)}: {_left(gains[0], gains[1])}.")
+                    gains.append(paired([near.cell], [rival.cell], budget, metric).estimate)
+                    ours, others = (
+                        one.cell.share(reading(one.cell, metric, budget)) for one in (near, rival)
+                    )
+                    rows += [
+                        (near, budget, "near", words, ours),
+                        (near, budget, "random", words, others),
+                        (near, budget, "near − random", words, gains[-1]),
+                    ]
+                sentences.append(f"{_advantage(near, budget)}: {_left(*gains)}.")
     if not rows:
         raise Missing(
             'needs PDWS near and random sampling with variants = "mark" (choices = "as_published")'
