@@ -575,16 +575,14 @@ def at_worst(effect: Callable[[Side, Side], Estimate], first: Side, second: Side
     cells = [*first, *second]
     if not any((cell.eligible & (cell.lacks | cell.unread)).any() for cell in cells):
         return value
-    return hull(
-        value,
-        *(
-            effect(
-                [_settled(cell, hits=for_first) for cell in first],
-                [_settled(cell, hits=not for_first) for cell in second],
-            )
-            for for_first in (False, True)
-        ),
+    extremes = (
+        effect(
+            [_settled(cell, hits=for_first) for cell in first],
+            [_settled(cell, hits=not for_first) for cell in second],
+        )
+        for for_first in (False, True)
     )
+    return hull(value, *extremes)
 
 
 def hull(value: Estimate, *extremes: Estimate) -> Estimate:

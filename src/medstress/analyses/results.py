@@ -104,30 +104,19 @@ class Results(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Rates, then outcomes and queries."""
-        rows = self.attacks
-        tables: list[Table] = []
+        rows, n = self.attacks, len(LABELS)
         rated = [row for row in rows if row.success is not None]
-        tables += scores.tables(rows, LABELS)
-        if rated:
-            fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
-            tables.append(
-                table(
-                    "results", "Results", rated, fields, n_labels=len(LABELS), notes=(ATTACKABLE,)
-                )
-            )
-        for name, caption, counted in (
-            ("outcomes", "How every trial ended", COUNTS),
-            ("queries", "Queries", QUERIES),
-        ):
-            tables.append(table(name, caption, rows, [*LABELS, *counted], n_labels=len(LABELS)))
-        return tables
+        fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
+        return [
+            *scores.tables(rows, LABELS),
+            table("results", "Results", rated, fields, n_labels=n, notes=(ATTACKABLE,)),
+            table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS], n_labels=n),
+            table("queries", "Queries", rows, [*LABELS, *QUERIES], n_labels=n),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """What attack and controls take, and the curves over the budget."""
         rows = [row for row in self.attacks if row.success is not None]
-        charts = scores.charts(self.rows)
-        if not rows:
-            return charts
         places = [row.cell.place for row in rows]
         bars, curves = [], []
         for row in rows:
@@ -142,7 +131,9 @@ class Results(Shown):
                 Point(x=point.budget, y=point.estimate, series=row.name, panel=at)
                 for point in row.success.asr_at
             ]
-        charts.append(
+        has_curve = any(point.x != 1 for point in curves)
+        return [
+            *scores.charts(self.rows),
             Chart(
                 name="loss",
                 title="Lost under attack, and under harmless edits",
@@ -150,21 +141,17 @@ class Results(Shown):
                 x="attack",
                 y="share of right answers lost",
                 points=tuple(bars),
-            )
-        )
-        if any(len(row.success.asr_at) > 1 for row in rows if row.success):
-            charts.append(
-                Chart(
-                    name="curves",
-                    title="Lost within a budget of queries",
-                    kind="lines",
-                    x="queries",
-                    y="share of right answers lost",
-                    points=tuple(curves),
-                    log_x=True,
-                )
-            )
-        return charts
+            ),
+            Chart(
+                name="curves",
+                title="Lost within a budget of queries",
+                kind="lines",
+                x="queries",
+                y="share of right answers lost",
+                points=tuple(curves) if has_curve else (),
+                log_x=True,
+            ),
+        ]
 
     def remarks(self) -> Sequence[Remark]:
         """What each part has to say of a row."""

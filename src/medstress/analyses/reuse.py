@@ -143,18 +143,11 @@ class Reuse(Shown):
 
     def charts(self) -> Sequence[Chart]:
         """Share of items flipped against m."""
-        if not any(row.reuse.value is not None for row in self.asked):
-            return ()
-        points = tuple(
-            Point(
-                x=row.m,
-                y=row.reuse,
-                series=row.attack,
-                panel=panel(row, self.asked),
-            )
+        points = [
+            Point(x=row.m, y=row.reuse, series=row.attack, panel=panel(row, self.asked))
             for row in self.asked
             if row.reuse.value is not None
-        )
+        ]
         return [
             Chart(
                 name="reuse",
@@ -162,7 +155,7 @@ class Reuse(Shown):
                 kind="lines",
                 x="names that were put in (m)",
                 y="share of items flipped",
-                points=points,
+                points=tuple(points),
             )
         ]
 

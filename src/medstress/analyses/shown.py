@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from medstress.stats.estimate import Estimate
 
@@ -93,54 +93,24 @@ class Field(Generic[R_contra]):
     read: Callable[[R_contra], Value | Entry]
 
 
-@overload
 def column(
     heading: str,
-    read: Callable[[R], Value | Entry],
-    form: Form = ...,
-    *,
-    tip: str = ...,
-    key: str = ...,
-    wide: bool = ...,
-) -> Field[R]: ...
-
-
-@overload
-def column(
-    heading: str,
-    read: str,
-    form: Form = ...,
-    *,
-    tip: str = ...,
-    key: str = ...,
-    wide: bool = ...,
-) -> Field[Any]: ...
-
-
-def column(
-    heading: str,
-    read: str | Callable[[Any], Value | Entry],
+    read: str | Callable[[R], Value | Entry],
     form: Form = "text",
     *,
     tip: str = "",
     key: str = "",
     wide: bool = False,
-) -> Field[Any]:
+) -> Field[R]:
     """Return a column that is read from rows by the name of an attribute, or by a function.
 
     >>> column("Cases", "n_cases", "count").column.key
     'n_cases'
     """
-    by_name = attrgetter(read) if isinstance(read, str) else read
+    name = read if isinstance(read, str) else ""
     return Field(
-        column=Column(
-            heading=heading,
-            form=form,
-            tip=tip,
-            key=key or (read if isinstance(read, str) else ""),
-            wide=wide,
-        ),
-        read=by_name,
+        column=Column(heading=heading, form=form, tip=tip, key=key or name, wide=wide),
+        read=attrgetter(read) if isinstance(read, str) else read,
     )
 
 

@@ -576,7 +576,7 @@ _LABELS: Sequence[Field[Any]] = (
     column("Group", lambda row: label(row.group), wide=True),
     column("Model", lambda row: label(row.model)),
 )
-_SEEDS = column("Seeds", "n_seeds", "count")
+_SEEDS: Field[Any] = column("Seeds", "n_seeds", "count")
 _MEASURE: Field[Any] = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
 _BESIDE: Sequence[Field[Any]] = (
     column("Other model", "against"),

@@ -398,21 +398,13 @@ def _panel_of(setting: Setting, *, with_types: bool = True, extra: Sequence[str]
     return " · ".join(filter(None, (*parts, *extra)))
 
 
-class _AtN(NamedTuple):
-    asr: Estimate
-    diversity: Estimate
-    similarity: Estimate
-
-
-def _at_n(cell: Cell) -> _AtN:
-    """Return what Figure 2 shows of one n: all of the first query."""
+def _at_n(cell: Cell) -> tuple[Estimate, Estimate, Estimate]:
+    """Return success, diversity and similarity of the first query at one n."""
+    asr = cell.share(cell.read("asr", 1))
     first = cell.where(cell.mask(lambda t: t.first is not None and t.first.query == 1))
-    none = unknown("no success")
-    return _AtN(
-        asr=cell.share(cell.read("asr", 1)),
-        diversity=none if first is None else both_forms(names_by_seed(first.trials))[1],
-        similarity=none if first is None else prompt_similarity(first),
-    )
+    if first is None:
+        return asr, unknown("no success"), unknown("no success")
+    return asr, both_forms(names_by_seed(first.trials))[1], prompt_similarity(first)
 
 
 def _figure_2(run: PaperRun) -> Iterator[Part]:
@@ -438,40 +430,38 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
         "The point at n = 0 is random sampling. Diversity (unbiased, within each seed, then "
         "averaged) and similarity are of the successes of the first query.",
     )
-    values = [(setting, n, _at_n(one.cell)) for setting, n, one in shown]
-    for part, name, title, y in (
-        ("asr", "figure2", "Success of one query against n", "ASR@1"),
-        ("diversity", "figure2-diversity", "Diversity of the names that succeed", "diversity"),
-        ("similarity", "figure2-similarity", "What successes keep of the prompt", "similarity"),
+    values = [(setting, n, *_at_n(one.cell)) for setting, n, one in shown]
+    for i, (name, title, y) in enumerate(
+        (
+            ("figure2", "Success of one query against n", "ASR@1"),
+            ("figure2-diversity", "Diversity of the names that succeed", "diversity"),
+            ("figure2-similarity", "What successes keep of the prompt", "similarity"),
+        )
     ):
         points = tuple(
             Point(
                 x=n,
-                y=estimate,
+                y=measures[i],
                 series=s.types,
                 panel=_panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
             )
-            for s, n, at in values
-            if (estimate := getattr(at, part)).value is not None
+            for s, n, *measures in values
+            if measures[i].value is not None
         )
         if points:
             yield Chart(
                 name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
             )
-    yield table("figure2-numbers", "Success, diversity and similarity against n", values, _OF_N,
-                n_labels=5, notes=notes)  # fmt: skip
+    caption = "Success, diversity and similarity against n"
+    yield table("figure2-numbers", caption, values, _OF_N, n_labels=5, notes=notes)
 
 
-_OF_N: Sequence[Field[tuple[Setting, float, _AtN]]] = (
+_OF_N: Sequence[Field[tuple[Setting, float, Estimate, Estimate, Estimate]]] = (
     *_named(itemgetter(0), *_NAMES),
     column("n", lambda row: row[1], "number"),
-    column("ASR@1 (%)", lambda r: r[2].asr, "percent", key="asr"),
-    column("Diversity", lambda row: row[2].diversity, "score"),
-    column(
-        "Similarity",
-        lambda row: row[2].similarity if row[2].similarity.value is not None else None,
-        "score",
-    ),
+    column("ASR@1 (%)", lambda row: row[2], "percent", key="asr"),
+    column("Diversity", lambda row: row[3], "score"),
+    column("Similarity", lambda row: row[4] if row[4].value is not None else None, "score"),
 )
 
 
@@ -541,12 +531,7 @@ def _curves(
     attacks: Sequence[Competitor], methods: Sequence[str]
 ) -> tuple[list[_Curve], list[Choice]]:
     """Return the curves of some methods; of several n the best on a fifth of the items."""
-    chosen = [one for one in attacks if one.method in methods and one.budget >= LEAST_CURVE]
-    rules = len({_shared_rule(one.setting) for one in chosen}) > 1
-    panels: dict[str, list[Competitor]] = defaultdict(list)
-    for one in chosen:
-        extra = [_shared_rule(one.setting)] if rules else []
-        panels[_panel_of(one.setting, extra=extra)].append(one)
+    panels = _panels(one for one in attacks if one.method in methods)
     curves: list[_Curve] = []
     choices: list[Choice] = []
     for panel, members in panels.items():
@@ -569,6 +554,20 @@ def _curves(
     return curves, choices
 
 
+def _panels(
+    attacks: Iterable[Competitor], *, by_embedding: bool = False
+) -> dict[str, list[Competitor]]:
+    """Group the attacks that have a curve by picture; rules are named where there are several."""
+    panels: dict[str, list[Competitor]] = defaultdict(list)
+    long = [one for one in attacks if one.budget >= LEAST_CURVE]
+    several = len({_shared_rule(one.setting) for one in long}) > 1
+    for one in long:
+        rule = _shared_rule(one.setting) if several else ""
+        extra = (rule, one.setting.embedding if by_embedding else "")
+        panels[_panel_of(one.setting, extra=extra)].append(one)
+    return panels
+
+
 def _shared_rule(setting: Setting) -> str:
     """Return the rules that separate a picture from others."""
     parts = setting.rule.split(", ")
@@ -584,30 +583,26 @@ def _curve_name(one: Competitor, kept: Sequence[Competitor]) -> str:
 
 
 def _figure_4(run: PaperRun) -> Iterator[Part]:
-    made = False
+    made: list[Part] = []
     for methods, name, title in (
         (SEARCH, "figure4", "Success against the budget"),
         (IN_ORDER, "figure4-in-order", "Success against the budget, names in order"),
     ):
         curves, choices = _curves(run.attacks, methods)
-        if curves:
-            made = True
-            yield from _curve_parts(run, curves, name, title, choices)
+        made += _curve_parts(run, curves, name, title, choices)
     if not made:
         raise Missing(f"needs an attack with a budget of {LEAST_CURVE} or more")
+    yield from made
 
 
 def _appendix_m(run: PaperRun) -> Iterator[Part]:
     """Yield DiscreteZOO at every number of candidates, and random sampling."""
-    rules = len({_shared_rule(one.setting) for one in run.attacks}) > 1
-    panels: dict[str, list[Competitor]] = defaultdict(list)
-    for one in run.attacks:
-        if one.method in ("discrete_zoo", "random") and one.budget >= LEAST_CURVE:
-            extra = [_shared_rule(one.setting) if rules else "", one.setting.embedding]
-            panels[_panel_of(one.setting, extra=extra)].append(one)
+    searches = [one for one in run.attacks if one.method in ("discrete_zoo", "random")]
+    panels = _panels(searches, by_embedding=True)
     curves = []
     for panel, members in panels.items():
-        sizes = {one.label: _candidates(one) for one in members}
+        of_label = {one.label: one.cell.attack.params.get("candidates") for one in members}
+        sizes = {label: None if m is None else int(m) for label, m in of_label.items()}
         if len({m for m in sizes.values() if m is not None}) < 2:
             continue
         for one in sorted(members, key=lambda o: (sizes[o.label] is None, sizes[o.label] or 0)):
@@ -617,17 +612,15 @@ def _appendix_m(run: PaperRun) -> Iterator[Part]:
             curves.append(_Curve(panel, name, one))
     if not curves:
         raise Missing("needs DiscreteZOO with two numbers of candidates or more")
-    yield from _curve_parts(run, curves, "appendix-m", "Growth with the number of candidates M", [])
-
-
-def _candidates(one: Competitor) -> int | None:
-    m = one.cell.attack.params.get("candidates")
-    return None if m is None else int(m)
+    title = "Growth with the number of candidates M"
+    yield from _curve_parts(run, curves, "appendix-m", title)
 
 
 def _curve_parts(
-    run: PaperRun, curves: Sequence[_Curve], name: str, title: str, choices: Sequence[Choice]
+    run: PaperRun, curves: Sequence[_Curve], name: str, title: str, choices: Sequence[Choice] = ()
 ) -> Iterator[Part]:
+    if not curves:
+        return
     cells = [curve.attack.cell for curve in curves]
     few = [choice.on_few for choice in choices if choice.is_of_few]
     tuned = (
@@ -727,15 +720,16 @@ def _variants(run: PaperRun) -> Iterator[Part]:
             for budget in sorted({1, min(near.budget, rival.budget)}):
                 gains = []
                 for metric, words in ((ASR, "all successes"), (UNREFUTED, "not refuted")):
-                    gain = paired([near.cell], [rival.cell], budget, metric).estimate
-                    gains.append(gain)
-                    for name, estimate in (
-                        ("near", near.cell.share(reading(near.cell, metric, budget))),
-                        ("random", rival.cell.share(reading(rival.cell, metric, budget))),
-                        ("near − random", gain),
-                    ):
-                        rows.append((near, budget, name, words, estimate))
-                sentences.append(f"{_advantage(near, budget)}: {_left(gains[0], gains[1])}.")
+                    gains.append(paired([near.cell], [rival.cell], budget, metric).estimate)
+                    ours, others = (
+                        one.cell.share(reading(one.cell, metric, budget)) for one in (near, rival)
+                    )
+                    rows += [
+                        (near, budget, "near", words, ours),
+                        (near, budget, "random", words, others),
+                        (near, budget, "near − random", words, gains[-1]),
+                    ]
+                sentences.append(f"{_advantage(near, budget)}: {_left(*gains)}.")
     if not rows:
         raise Missing(
             'needs PDWS near and random sampling with variants = "mark" (choices = "as_published")'
