@@ -33,7 +33,7 @@ from medstress.analyses.contrasts import (
     Matched,
     contrasts,
 )
-from medstress.analyses.names import ITEMS, PAIRS, Noun
+from medstress.analyses.names import ITEMS, PAIRS, Noun, attack_names
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.core.errors import UsageError, did_you_mean
@@ -130,6 +130,8 @@ class Comparison(Shown):
     """Those that decide first."""
     notes: Sequence[str]
     names: Names = field(metadata=HIDDEN)
+    called: Mapping[str, str] = field(metadata=HIDDEN)
+    """Label of an attack -> its name."""
     title = "B against A"
 
     @property
@@ -140,7 +142,7 @@ class Comparison(Shown):
     def tables(self) -> Sequence[Table]:
         """What decides, then the other measures."""
         a, b = self.names
-        fields = _fields(self.rows, self.names)
+        fields = _fields(self.rows, self.names, self.called)
         others = [row for row in self.rows if not row.decides]
         caption = f"{b} against {a}, on the same items and seeds"
         notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
@@ -250,7 +252,8 @@ def compare(
     if not rows:
         raise UsageError(_nothing_shared(first, second, arms))
     _check_decidable(rows, metric)
-    words = _Words(names, factor, margin, _why_open(first, second), _varying(rows))
+    called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
+    words = _Words(names, factor, margin, _why_open(first, second), _varying(rows), called)
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
     verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
@@ -267,6 +270,7 @@ def compare(
         rows=[*deciding, *(row for row in rows if not row.decides)],
         notes=[*notes, *_notes(first, second, matched, deciding)],
         names=names,
+        called=called,
     )
 
 
@@ -423,6 +427,7 @@ class _Words(NamedTuple):
     margin: float | None
     why_open: str | None
     varying: frozenset[str]
+    called: Mapping[str, str]
 
     def settled(self, row: Contrast) -> Contrast:
         """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
@@ -476,7 +481,7 @@ class _Words(NamedTuple):
 
     def place(self, row: Contrast) -> str:
         """Return where a row was measured: the attack, and what else differs among rows."""
-        attack = row.labels("attack")
+        attack = row.labels("attack", self.called)
         more = (row.labels(name) for name in LABELS if name in self.varying - {"attack"})
         return ", ".join(("on clean items" if attack == "none" else f"under {attack}", *more))
 
@@ -585,14 +590,16 @@ def _remark(row: Contrast) -> tuple[str, ...]:
     return () if is_plain or not row.why else (row.why,)
 
 
-def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
+def _fields(
+    rows: Sequence[Contrast], names: Names, called: Mapping[str, str]
+) -> list[Field[Contrast]]:
     """Return the columns; labels that all rows share are for wide screens."""
     a, b = names
     varying = _varying(rows)
 
     def label(name: str) -> Field[Contrast]:
         heading = LABELS[name].capitalize()
-        return column(heading, lambda row: row.labels(name), wide=name not in varying)
+        return column(heading, lambda row: row.labels(name, called), wide=name not in varying)
 
     def deciding(row: Contrast) -> Entry:
         if row.names_like_these is None:

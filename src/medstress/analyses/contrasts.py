@@ -8,7 +8,7 @@ it has to hold whatever the answers would have been.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -118,9 +118,10 @@ class Contrast:
         words = _WORDS.get(self.metric, self.metric.replace("_", " ").replace("f1", "F1"))
         return words.format(control=(self.control or "").replace("_", " "))
 
-    def labels(self, name: str) -> str:
-        """Return a label of the arms: `dataset`, `group`, `victim` or `attack`."""
-        a, b = getattr(self.a, name), getattr(self.b, name)
+    def labels(self, name: str, called: Mapping[str, str] | None = None) -> str:
+        """Return a label of the arms: `dataset`, `group`, `victim` or `attack`; or its name."""
+        own = getattr(self.a, name), getattr(self.b, name)
+        a, b = ((called or {}).get(label, label) for label in own)
         return str(a) if a == b else f"{a} → {b}"
 
 

@@ -93,7 +93,7 @@ def attack_names(attacks: Iterable[AttackRecord]) -> dict[str, str]:
 def model_names(labels: Iterable[str]) -> dict[str, str]:
     """Return label -> name of models: the last part of a path unless two models share it.
 
-    A name with spaces is no path.
+    A name with spaces is no path. Underscores become spaces, as in tables and pictures.
 
     >>> model_names(["/models/a/llama", "gpt w/ passage"])
     {'/models/a/llama': 'llama', 'gpt w/ passage': 'gpt w/ passage'}
@@ -103,7 +103,9 @@ def model_names(labels: Iterable[str]) -> dict[str, str]:
         for label in labels
     }
     n_of = Counter(last.values())
-    return {label: label if n_of[name] > 1 else name for label, name in last.items()}
+    return {
+        label: (label if n_of[name] > 1 else name).replace("_", " ") for label, name in last.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

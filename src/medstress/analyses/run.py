@@ -6,6 +6,7 @@ difference from two; masks give seeds, slices and splits.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,20 @@ NEVER = int(np.iinfo(np.int64).max)
 LEDGER = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
 """Names of the counts of queries, in the order of `summary --json`."""
 Metric: TypeAlias = Literal["accuracy", "accuracy_after", "asr"]
+
+
+_NUMBER = re.compile(r"((?<![^ =(])-?\d+(?:\.\d+)?|\d+)")
+"""A number in a label; a hyphen between words is no sign."""
+
+
+def _order(label: str) -> tuple[str | float, ...]:
+    """Return what labels are sorted by: words and numbers in turn.
+
+    >>> sorted(["n=-2", "n=10", "n=-30", "n=2"], key=_order)
+    ['n=-30', 'n=-2', 'n=2', 'n=10']
+    """
+    parts = _NUMBER.split(label)
+    return tuple(float(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 class Analysis(Protocol[R_co]):
@@ -137,11 +152,14 @@ class Run:
 
     @cached_property
     def cells(self) -> Sequence[Cell]:
-        """A cell for each place and attack over its seeds, sorted; controls have cells too."""
+        """A cell for each place and attack over its seeds, sorted; controls have cells too.
+
+        Numbers in labels are sorted as numbers: n=-30 comes before n=-2.
+        """
         trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
         for trial in self.trials:
             trials[trial.arm.place, trial.arm.attack.label].append(trial)
-        return [Cell.of(trials[key]) for key in sorted(trials)]
+        return [Cell.of(trials[key]) for key in sorted(trials, key=lambda k: (k[0], _order(k[1])))]
 
     @cached_property
     def attacks(self) -> Sequence[Cell]:

@@ -309,16 +309,17 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
         for victim in victims
     ]
     unmeasured = [victim for victim, own in models if own.arm is None]
+    called = names.model_names(victims)
     if unmeasured and first.arm is not None:
-        reasons = [*first.trust.reasons, NOT_MEASURED.format(models=listed(unmeasured))]
+        missing = listed([called[victim] for victim in unmeasured])
+        reasons = [*first.trust.reasons, NOT_MEASURED.format(models=missing)]
         trust = Trust(level="no", reasons=reasons)
         first = replace(first, trust=trust, lines=[*first.lines[:2], _third(trust, first.rules[0])])
     worst = first.arm["victim"] if first.arm else None
     doubtful = [victim for victim, own in models if own.trust.level != "yes"]
     if first.trust.level == "yes" and doubtful:
-        names_ = names.model_names(victims)
-        others = listed([names_[victim] for victim in doubtful])
-        third = RELY_FOR.format(model=names_[str(worst)], others=others)
+        others = listed([called[victim] for victim in doubtful])
+        third = RELY_FOR.format(model=called[str(worst)], others=others)
         first = replace(first, lines=[*first.lines[:2], third])
     models.sort(key=lambda pair: (pair[0] != worst, pair[0] in unmeasured))
     return replace(
@@ -420,9 +421,9 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         rule = "wrong" if any(row.counts.n_already_wrong for row in rows) else "nothing"
     noun = names.noun_of(trials[0]) if trials else names.QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
-    victims = list(dict.fromkeys(row.key.victim for row in rows))
+    called = names.model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
     first = NOTHING[rule].format(
-        model=victim or (listed(victims) if victims else "the model"),
+        model=listed(list(called.values())) if called else "the model",
         verb=VERBS.get(noun, "knew"),
         all=noun.count(n_all),
         met=noun.count(n_met)

@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Table
-from medstress.analyses.summary import results_of, warnings_of
+from medstress.analyses.spoken import spoken_of
+from medstress.analyses.summary import warnings_of
 from medstress.api.told import told
 from medstress.report.formats import clean
 from medstress.report.html import html_table
@@ -65,7 +66,7 @@ def _parts(run: Run) -> Iterator[Markup]:
         clean(run.name), clean(str(run.folder.path))
     )
     yield from map(paragraph, lines)
-    for _, result in results_of(run):
+    for _, result in spoken_of(run):
         tables = [table for table in result.tables() if table.rows]
         yield from map(shown_table, tables[: int(result.is_brief)])
     sentences = dict.fromkeys(remark.sentence for remark in warnings_of(run))

@@ -27,6 +27,8 @@ HEIGHT = 190
 """Pixels of a plot with numbers on both axes."""
 MOST_PANELS, MOST_ROWS, MOST_SERIES = 12, 40, 8
 """What one chart draws at most; the tables have all."""
+TITLE = 28
+"""Characters of a line of an axis's title: the plot beside long names has room for no more."""
 LONGEST = 60
 """Characters of a name in a picture."""
 PALETTE = ("0072b2", "c84c00", "007a5a", "a8487f", "8f6200", "5b3fa8", "5a6268", "2b8fb8")
@@ -287,7 +289,7 @@ def _panel(
     elif chart.kind in ("bars", "words") or not _is_numeric(points):
         y = alt.Y("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
         offset = alt.YOffset("series:N", sort=names)
-        x = alt.X("y:Q", title=one_line(chart.y), scale=values, axis=alt.Axis(tickCount=5))
+        x = alt.X("y:Q", title=_title(chart.y), scale=values, axis=alt.Axis(tickCount=5))
         is_bars = chart.kind not in ("dots", "lines")
         base = data.encode(y=y, yOffset=offset) if len(names) > 1 else data.encode(y=y)
         marks = (
@@ -313,13 +315,13 @@ def _panel(
         height = rows * (len(names) * ROW + 10)
     else:
         scale = alt.Scale(type=_scale(chart, points), nice=not chart.log_x, zero=False)
-        x = alt.X("x:Q", title=one_line(chart.x), scale=scale, axis=_ticks(alt, points))
-        y = alt.Y("y:Q", title=one_line(chart.y), scale=values, axis=alt.Axis(tickCount=5))
+        x = alt.X("x:Q", title=_title(chart.x), scale=scale, axis=_ticks(alt, points))
+        y = alt.Y("y:Q", title=_title(chart.y), scale=values, axis=alt.Axis(tickCount=5))
         base = data.encode(x=x, color=colour)
         marks = base.mark_point(filled=True, size=38, opacity=1).encode(
             y=y, shape=shape, description=tip
         )
-        spread = alt.Y("low:Q", title=one_line(chart.y))
+        spread = alt.Y("low:Q", title=_title(chart.y))
         if chart.kind == "lines":
             parts = [base.mark_line(strokeWidth=2).encode(y=y), marks]
             if len(names) <= 3:
@@ -343,7 +345,7 @@ def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page
     most = max((abs(v) for v in map(_value, points) if v is not None), default=1.0) or 1.0
     angle = -40 if any(len(str(point.x)) > 3 for point in points) else 0
     base = data.encode(
-        x=alt.X("x:N", sort=None, title=one_line(chart.x), axis=alt.Axis(labelAngle=angle)),
+        x=alt.X("x:N", sort=None, title=_title(chart.x), axis=alt.Axis(labelAngle=angle)),
         y=alt.Y("series:N", sort=None, title=None, axis=alt.Axis(labelLimit=110)),
     )
     tiles = base.mark_rect().encode(
@@ -359,6 +361,11 @@ def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page
         tiles.transform_calculate(size="abs(datum.y)"),
         base.mark_text(fontSize=11).encode(text="shown:N"),
     ).properties(height=alt.Step(26))
+
+
+def _title(text: str) -> list[str]:
+    """Return the title of an axis, in lines that no picture cuts."""
+    return textwrap.wrap(one_line(text), TITLE)
 
 
 def _scale(chart: Chart, points: Sequence[Point]) -> Literal["linear", "log", "symlog"]:

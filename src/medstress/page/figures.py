@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
-from medstress.analyses.summary import results_of
+from medstress.analyses.spoken import spoken_of
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.files.extras import importing
 from medstress.files.spreadsheets import neutral
@@ -178,7 +178,7 @@ def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
     if not run.attacks:
         yield "results", "Results", "the run has no finished trial of an attack"
         return
-    for name, result in results_of(run):
+    for name, result in spoken_of(run):
         parts: list[Part] = [chart for chart in result.charts() if chart.points]
         parts += [table for table in result.tables() if table.rows]
         if parts:

@@ -20,7 +20,7 @@ from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.results import RESULTS, Results, Row
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Remark, Shown, panel
-from medstress.analyses.summary import results_of
+from medstress.analyses.spoken import Spoken, names_in, spoken_of
 from medstress.analyses.verdict import VERDICT, Verdict
 from medstress.core.arms import Place
 from medstress.page.cases import Cases, as_script, json_of, shared
@@ -190,6 +190,7 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     part = None
     if results and chart:
         part = _narrowed(results, chart, verdict.arm, n_panels)
+        part = Spoken(results, names_in(run)).chart(part)
     is_whole = chart is not None and part is not None and len(part.points) == len(chart.points)
     return First(
         name=name,
@@ -234,9 +235,9 @@ def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -
     shown: dict[str, dict[str, Shown]] = {}
     for run, name in zip(runs, whole, strict=True):
         cautions, cost = run.of(CAUTIONS), run.of(PERFORMANCE)
-        results = {
-            **({CAUTIONS.name: cautions} if cautions else {}),
-            **dict(results_of(run, page=True)),
+        results: dict[str, Shown] = {
+            **({CAUTIONS.name: Spoken(cautions, names_in(run))} if cautions else {}),
+            **dict(spoken_of(run, page=True)),
             **({PERFORMANCE.name: cost} if cost else {}),
         }
         for key, result in results.items():

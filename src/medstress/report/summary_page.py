@@ -8,10 +8,12 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.text import Text
 
+from medstress.analyses.names import attack_names
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Decision, Remark, Table
-from medstress.analyses.summary import decisions_of, results_of, warnings_of
+from medstress.analyses.spoken import names_in, remark_with, spoken_of
+from medstress.analyses.summary import decisions_of, warnings_of
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
@@ -43,12 +45,12 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         console.print()
         for line in model.lines:
             say(console, line)
-    for _, result in results_of(run, page=wide):
+    for _, result in spoken_of(run, page=wide):
         tables = [one for one in result.tables() if one.rows]
         for table in tables if wide else tables[: int(result.is_brief)]:
             console.print()
             print_table(console, table, wide=wide)
-    shown, left = (_sentences(run), 0) if wide else _briefly(warnings_of(run))
+    shown, left = (_sentences(run), 0) if wide else _briefly(_warnings(run))
     if shown:
         console.print()
     for sentence in shown:
@@ -68,7 +70,7 @@ def markdown_page(run: Run) -> str:
     sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
     tables = [
         next(table for table in result.tables() if table.rows)
-        for _, result in results_of(run)
+        for _, result in spoken_of(run)
         if result.is_brief and any(table.rows for table in result.tables())
     ]
     return markdown(f"medstress {run.name}", sentences, tables, list(about(run)))
@@ -146,9 +148,14 @@ def _verdict(run: Run) -> Verdict:
     return verdict
 
 
+def _warnings(run: Run) -> list[Remark]:
+    names = names_in(run)
+    return [remark_with(remark, names) for remark in warnings_of(run)]
+
+
 def _sentences(run: Run) -> list[str]:
     """Return the warnings; the same sentence on several rows is read once."""
-    return list(dict.fromkeys(remark.sentence for remark in warnings_of(run)))
+    return list(dict.fromkeys(remark.sentence for remark in _warnings(run)))
 
 
 def _briefly(remarks: Sequence[Remark]) -> tuple[list[str], int]:
@@ -192,7 +199,8 @@ def about(run: Run) -> Iterator[str]:
         items[dataset] += 1
     if items:
         counts = listed([f"{n:,} items of {dataset}" for dataset, n in items.items()])
-        attacks = listed(list(dict.fromkeys(cell.attack.label for cell in run.attacks)) or ["none"])
+        called = attack_names(cell.attack for cell in run.attacks)
+        attacks = listed(list(called.values()) or ["none"])
         seeds = ", ".join(map(str, manifest["seeds"])) or "none"
         yield f"Asked: {counts}; attacks: {attacks}; seeds: {seeds}."
     version = manifest["versions"].get("medstress")

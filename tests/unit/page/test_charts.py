@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress.analyses.shown import Chart, Point
-from medstress.page.charts import MOST_PANELS, MOST_SERIES, Colours, draw, narrowed, write
+from medstress.page.charts import MOST_PANELS, MOST_SERIES, TITLE, Colours, draw, narrowed, write
 from medstress.stats.estimate import Estimate
 
 SHARE = Estimate(value=0.4, n=10, hits=4, low=0.2, high=0.7, method="made")
@@ -88,3 +88,16 @@ def test_every_kind_is_written_to_files(kind, form):
     made = write(chart(*points, kind=kind), form, Colours(()))
     assert made.startswith(STARTS[form])
     assert b"var(--" not in made
+
+
+@pytest.mark.parametrize("kind", ["lines", "dots", "heat"])
+def test_a_long_title_of_an_axis_is_written_in_lines(kind: str) -> None:
+    long = "n (near names below 0, random names at 0, far names above)"
+    points = [Point(x=float(n), y=SHARE, series="model") for n in (-20, 0, 20)]
+    (panel,) = draw(chart(*points, kind=kind, x=long, y=f"share {long}"), Colours(())).panels
+    lines = [text for text in texts(panel.body) if text]
+    spans = [n.text or "" for n in ElementTree.fromstring(panel.body).iter("tspan")]
+    shown = [*lines, *spans]
+    assert max(map(len, shown)) <= TITLE
+    # Layers share one title.
+    assert shown.count("n (near names below 0,") == 1

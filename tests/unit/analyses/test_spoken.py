@@ -1,0 +1,67 @@
+"""One name for an attack and a model, wherever people read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from medstress.analyses.results import RESULTS
+from medstress.analyses.run import Run
+from medstress.analyses.spoken import names_in, spoken_of
+from medstress.report.summary_page import markdown_page, print_summary
+from medstress.testing.planted_trials import (
+    NEAR,
+    arm,
+    attacked,
+    control,
+    fooled,
+    mute,
+    planted_run,
+    questions,
+    respaced,
+)
+
+
+def unlabelled(*numbers: int) -> Run:
+    """Return a run of attacks without labels of their own; the last is never answered."""
+    trials = []
+    for n in numbers:
+        label = f"entity_substitution n={n}"
+        record = replace(NEAR, label=label, params={**NEAR.params, "n": n})
+        at = arm(record, victim="always_b")
+        trials += attacked(mute if n == numbers[-1] else fooled, questions(30), at)
+        trials += attacked(fooled, questions(30), control(of=at), respaced)
+    return planted_run(trials)
+
+
+def test_verdict_tables_and_warnings_call_a_thing_by_one_name() -> None:
+    run = unlabelled(-20, 20)
+    stream = StringIO()
+    print_summary(Console(file=stream, width=160), run)
+    for text in (stream.getvalue(), markdown_page(run)):
+        assert "entity_substitution" not in text
+        assert "entity substitution" not in text
+        assert "always_b" not in text.partition("Repeated by")[0]
+        assert "near names" in text
+    assert "always b knew 30 of 30 questions. Under near names it lost" in stream.getvalue()
+    assert "! Not one answer of always b under far names could be read" in stream.getvalue()
+
+
+def test_pictures_have_the_names_too() -> None:
+    shown = dict(spoken_of(unlabelled(-20, 20)))
+    points = shown[RESULTS.name].charts()[0].points
+    assert {point.x for point in points} == {"near names", "far names"}
+
+
+def test_controls_are_named_after_their_attack() -> None:
+    names = names_in(unlabelled(-20, 20))
+    assert names["entity_substitution n=-20 / no_op"] == "near names, harmless edits"
+
+
+def test_rows_are_sorted_by_the_numbers_in_their_labels() -> None:
+    numbers = [10, -2, 2, -30, -10, 30]
+    results = unlabelled(*numbers).of(RESULTS)
+    assert results is not None
+    assert [row.key.attack_spec["n"] for row in results.attacks] == sorted(numbers)
