@@ -8,6 +8,7 @@ carries Vega. Colours are variables of the style sheet, for light and dark need 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
