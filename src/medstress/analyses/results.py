@@ -202,7 +202,10 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
-ATTACKABLE = "Accuracy is of what could be attacked."
+ATTACKABLE = (
+    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
+    "attacked."
+)
 LABELS: Sequence[Field[Row]] = (
     column("Attack", lambda row: label(row.key.attack)),
     *place_labels(attrgetter("key")),
