@@ -185,7 +185,7 @@ def _unread(run: Run) -> Iterator[Remark]:
             )
             replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]
             if unread[victim] == victim:
-                replies = run.folder.clean_replies(victim, REPLIES)
+                replies = list(run.folder.clean_replies(victim, REPLIES))
             distinct = list(dict.fromkeys(filter(None, replies)))[:REPLIES]
             shown = "".join(f' "{_short(reply)}"' for reply in distinct)
             yield Remark(

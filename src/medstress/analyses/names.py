@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from medstress.analyses.shown import spaced
 from medstress.core.arms import AttackRecord
 from medstress.core.items import Question
 from medstress.core.sentences import EntityUnit, SentencePair
@@ -93,7 +94,8 @@ def attack_names(attacks: Iterable[AttackRecord]) -> dict[str, str]:
 def model_names(labels: Iterable[str]) -> dict[str, str]:
     """Return label -> name of models: the last part of a path unless two models share it.
 
-    A name with spaces is no path. Underscores become spaces, as in tables and pictures.
+    A name with spaces is no path. Underscores become spaces, as in tables and pictures, but in
+    names of files.
 
     >>> model_names(["/models/a/llama", "gpt w/ passage"])
     {'/models/a/llama': 'llama', 'gpt w/ passage': 'gpt w/ passage'}
@@ -103,9 +105,7 @@ def model_names(labels: Iterable[str]) -> dict[str, str]:
         for label in labels
     }
     n_of = Counter(last.values())
-    return {
-        label: (label if n_of[name] > 1 else name).replace("_", " ") for label, name in last.items()
-    }
+    return {label: spaced(label if n_of[name] > 1 else name) for label, name in last.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,10 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
-ATTACKABLE = "Accuracy is of what could be attacked."
+ATTACKABLE = (
+    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
+    "attacked."
+)
 LABELS: Sequence[Field[Row]] = (*attack_labels(attrgetter("key")),)
 KNOWS: Sequence[Field[Row]] = (
     column(

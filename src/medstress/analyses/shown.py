@@ -25,9 +25,18 @@ class Label:
     key: str
 
 
+def spaced(key: str) -> str:
+    """Return a key as people read it: underscores become spaces, but in names of files.
+
+    >>> spaced("closed_book"), spaced("my_model.py:answer")
+    ('closed book', 'my_model.py:answer')
+    """
+    return key if ":" in key or key.endswith(".gguf") else key.replace("_", " ")
+
+
 def label(key: str) -> Label:
-    """Return a label from a key: underscores become spaces."""
-    return Label(words=key.replace("_", " "), key=key)
+    """Return a label from a key."""
+    return Label(words=spaced(key), key=key)
 
 
 Value: TypeAlias = Estimate | Label | int | float | str | None
@@ -293,4 +302,4 @@ def panel(place: Placed, places: Iterable[Placed]) -> str:
         parts.append(place.dataset)
     if len({p.group for p in known}) > 1:
         parts.append(place.group)
-    return ", ".join(part.replace("_", " ") for part in parts)
+    return ", ".join(map(spaced, parts))

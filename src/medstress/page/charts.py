@@ -16,7 +16,8 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
 
-from medstress.analyses.shown import Chart, Point
+from medstress.analyses.names import model_names
+from medstress.analyses.shown import Chart, Point, spaced
 from medstress.report.formats import NONE, interval, number, one_line
 from medstress.stats.estimate import Estimate
 
@@ -53,8 +54,9 @@ class Colours:
     """The colour of every series: a model has one, whatever the chart."""
 
     def __init__(self, models: Iterable[str]) -> None:
-        """Give models their colours, in order."""
-        self._models = {_words(model): i for i, model in enumerate(dict.fromkeys(models))}
+        """Give models their colours, in order, by label and by name."""
+        names = model_names(dict.fromkeys(models))
+        self._models = {_words(m): i for i, pair in enumerate(names.items()) for m in pair}
 
     def of(self, chart: Chart) -> dict[str, int]:
         """Return series -> number of its colour, in the order of the chart."""
@@ -194,7 +196,7 @@ def _is_numeric(points: Sequence[Point]) -> bool:
 
 
 def _words(text: str) -> str:
-    words = one_line(text).replace("_", " ")
+    words = spaced(one_line(text))
     if words in _JAVASCRIPT:
         words += "\N{NO-BREAK SPACE}"
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"

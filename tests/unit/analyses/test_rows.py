@@ -124,4 +124,7 @@ def test_tables_show_worst_ends_of_controls_too() -> None:
     assert entry.value.hits == 0
     assert entry.lines == ("at worst [.000, 1.000]",)
     # No note speaks of a table that may not be there.
-    assert table.notes == ("Accuracy is of what could be attacked.",)
+    assert table.notes == (
+        "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what "
+        "could be attacked.",
+    )

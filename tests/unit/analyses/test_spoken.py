@@ -10,6 +10,7 @@ from rich.console import Console
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.spoken import names_in, spoken_of
+from medstress.page.charts import Colours
 from medstress.report.summary_page import markdown_page, print_summary
 from medstress.testing.planted_trials import (
     NEAR,
@@ -65,3 +66,14 @@ def test_rows_are_sorted_by_the_numbers_in_their_labels() -> None:
     results = unlabelled(*numbers).of(RESULTS)
     assert results is not None
     assert [row.key.attack_spec["n"] for row in results.attacks] == sorted(numbers)
+
+
+def test_a_file_keeps_its_name() -> None:
+    model = "/home/me/my_model.py:answer"
+    run = planted_run(attacked(fooled, questions(30), arm(victim=model)))
+    assert names_in(run)[model] == "my_model.py:answer"
+    colours = Colours([model, "other"])
+    chart = dict(spoken_of(run))[RESULTS.name].charts()[0]
+    (point, *_) = chart.points
+    by_model = replace(chart, points=(replace(point, series="my_model.py:answer"),))
+    assert colours.of(by_model) == {"my_model.py:answer": 0}
