@@ -14,8 +14,7 @@ from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break, head
 from medstress.store.missing import never_began, no_run
-from medstress.store.odd_rows import interpreting
-from medstress.store.opening import ChainError, open_for_reading, restrict
+from medstress.store.opening import ChainError, interpreting, open_for_reading, restrict
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges
 from medstress.store.views import make_views
