@@ -13,7 +13,7 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets import iob, pairs, questions
 from medstress.datasets.source import DatasetOptions
-from medstress.running.perturb import perturb
+from medstress.running import perturb as perturbing
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
@@ -235,5 +235,5 @@ def test_an_attack_whose_edits_a_model_writes_is_refused(folder):
         "attack": {"name": "medfuzz"},
     }
     with pytest.raises(UsageError, match="'medfuzz' asks a model to write its edits"):
-        perturb(experiment, folder / "out.jsonl")
+        perturbing.perturb(experiment, folder / "out.jsonl")
     assert not (folder / "out.jsonl").exists()
