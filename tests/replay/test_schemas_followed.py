@@ -37,6 +37,7 @@ for line in sys.stdin:
     if (pid := os.fork()) == 0:
         with open("pid", "w") as file:
             file.write(str(os.getpid()))
+        sys.stdout = open(os.devnull, "w")
         os._exit(medstress_cli(["run", "e.toml", "--quiet", "--out", line.strip()]))
     print(os.waitpid(pid, 0)[1], flush=True)
 """
