@@ -17,6 +17,10 @@ from medstress.store.run_store import RunStore
 FILES = ("run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal", "run.lock")
 
 
+def most_held() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def modes(folder: Path) -> dict[str, int]:
     found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     return {".": stat.S_IMODE(folder.stat().st_mode), **found}
@@ -179,6 +183,94 @@ def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path):
     assert told.code == 2
     assert "reviews.sqlite: it is a link" in told.err
     assert elsewhere.read_bytes() == before
+
+
+READINGS = {
+    "summary": ("summary", "{run}"),
+    "json": ("summary", "{run}", "--json"),
+    "report": ("report", "{run}", "--out", "{to}.html"),
+    "case": ("case", "{run}"),
+    "compare": ("compare", "{run}", "{run}"),
+    "export": ("export", "{run}", "--table", "trials", "--to", "{to}.jsonl"),
+    "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
+    "review": ("review", "{run}", "--export", "{to}-room.csv"),
+    "agreement": ("review", "{run}", "--agreement"),
+    "verify": ("verify", "{run}"),
+    "merge": ("merge", "{run}", "--out", "{to}-merged"),
+    "test": ("test", "{run}"),
+    "explain": ("explain", "{run}", "--all"),
+}
+"""Commands that read or pack a folder."""
+
+
+def to_nowhere(place: Path, outside: Path, how: str) -> None:
+    """Put what is no file, or a file without an end, in the place of one."""
+    place.unlink(missing_ok=True)
+    match how:
+        case "link":
+            place.symlink_to(outside)
+        case "pipe":
+            os.mkfifo(place)
+        case "giant":
+            place.touch()
+            os.truncate(place, 1 << 40)
+
+
+@pytest.fixture
+def at_once():
+    """Whatever waits for more than half a minute fails."""
+
+    def stop(*_):
+        raise TimeoutError("a command waits")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("how", ["link", "pipe"])
+@pytest.mark.parametrize("name", ["run.sqlite", "run.sqlite-wal", "reviews.sqlite"])
+def test_no_command_follows_or_opens_what_is_no_file(
+    run_of, medstress, tmp_path, outside, name, how
+):
+    shutil.copy(run_of / "run.sqlite", outside)
+    to_nowhere(run_of / name, outside, how)
+    before, held = sorted(run_of.iterdir()), outside.read_bytes()
+    for arguments in READINGS.values():
+        told = medstress(*(each.format(run=run_of, to=tmp_path / "to") for each in arguments))
+        assert (told.code, told.out) == (2, ""), arguments
+        assert told.err.count("\n") == 1
+    assert sorted(run_of.iterdir()) == before
+    assert outside.read_bytes() == held
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("how", ["link", "pipe", "giant"])
+def test_a_kept_summary_that_is_no_file_of_ours_is_read_by_nobody(
+    run_of, medstress, tmp_path, outside, how
+):
+    to_nowhere(run_of / "summary.json", outside, how)
+    held = most_held()
+    for name in ("summary", "json", "report", "case", "export", "verify"):
+        arguments = [each.format(run=run_of, to=tmp_path / "to") for each in READINGS[name]]
+        told = medstress(*arguments)
+        assert told.code == (2 if name == "verify" else 0), told.err
+        assert "mine" not in told.out + told.err
+    assert most_held() - held < 300 << 20
+
+
+def test_a_folder_that_is_a_link_is_read_by_nobody(run_of, medstress, tmp_path):
+    (tmp_path / "linked").symlink_to(run_of)
+    for name in ("summary", "report", "export", "verify"):
+        given = [
+            each.format(run=tmp_path / "linked", to=tmp_path / "to") for each in READINGS[name]
+        ]
+        told = medstress(*given)
+        assert told.code == 2
+        assert "is a link" in told.err
 
 
 # -- modes -----------------------------------------------------------------------------------------

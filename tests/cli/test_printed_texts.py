@@ -74,6 +74,34 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
     assert json.loads(told.out)["results"][0]["dataset"] == name
 
 
+def test_no_file_steers_a_terminal(hostile_run, medstress, tmp_path):
+    bench, name = hostile_run
+    out = tmp_path / "out"
+    out.mkdir()
+    exports = [
+        ("export", "{run}", "--table", table, "--to", f"{{out}}/{table}.{ending}")
+        for table in ("trials", "exchanges", "items", "attacked")
+        for ending in ("csv", "jsonl")
+    ]
+    for arguments in (
+        ("report", "{run}", "--out", "{out}/r.html"),
+        ("summary", "{run}", "--markdown", "{out}/s.md", "--junit", "{out}/s.xml"),
+        ("figures", "{run}", "--out", "{out}/f", "--format", "svg"),
+        ("review", "{run}", "--export", "{out}/r.csv"),
+        ("review", "{run}", "--export", "{out}/room.html"),
+        *exports,
+    ):
+        told = medstress(*(each.format(run=bench.out, out=out) for each in arguments))
+        assert told.code == 0, told.err
+    written = [path for path in out.rglob("*") if path.is_file()]
+    assert len(written) > 20
+    for path in written:
+        assert not STEERING.search(path.read_text("utf-8").replace("\r\n", "\n")), path.name
+    # JSON says the same in escapes.
+    lines = (out / "trials.jsonl").read_text("utf-8").splitlines()
+    assert {json.loads(line)["dataset"] for line in lines} == {name}
+
+
 def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
     bench, _ = hostile_run
     sheet = tmp_path / "trials.csv"

@@ -63,3 +63,27 @@ def test_texts_of_a_conversation_are_refused_before_the_run(medstress, bench):
         told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
     assert told.code == 2
     assert "servers give no log probabilities of a conversation" in told.err
+
+
+def test_a_finished_run_can_be_called_again_while_its_server_is_down(medstress, bench):
+    with FaultServer() as server:
+        with_server(bench, server)
+        first = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+        assert first.code == 0
+    again = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+    said, _, rest = again.out.partition("\n")
+    assert again.code == 0
+    assert said.startswith("Nothing was asked: this run was measured from ")
+    assert rest == first.out
+    before = Run(bench.out).manifest()
+    for more in ({"seeds": [0, 1]}, {"name": "x", "seeds": [7]}):
+        own = {**bench.tables["experiment"], **more}
+        bench.tables["experiment"], kept = own, bench.tables["experiment"]
+        told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+        bench.tables["experiment"] = kept
+        assert told.code == 2
+        assert told.out == ""
+    assert Run(bench.out).manifest() == before
+    told = medstress("run", bench.write(), "--out", bench.out, "--quiet", "--fresh")
+    assert told.code == 2
+    assert Run(bench.out).manifest() == before, "nothing is deleted either"

@@ -10,12 +10,13 @@ import pytest
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
+from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.running.prepare import prepare
+from medstress.running.transfer import replacements
 from medstress.testing import PerturbationTable, tiny_resources
-from medstress.transfer.inquiries import replacements
 from rows import rows_of
 
 PLANTED = '''
@@ -173,15 +174,33 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
 
 
-@pytest.mark.release
-def test_an_extended_run_asks_what_its_new_rankings_need(two):
+def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
     two.tables["experiment"]["seeds"] = [0, 1]
-    extended = run(two.write(), two.out).summary()
-    fresh = run(two.write(), two.root / "fresh").summary()
+    run(two.write(), two.out)
+    extended = run(two.write(), two.out, retry_failed=True)
+    fresh = run(two.write(), two.root / "fresh")
+    assert extended.manifest()["superseded"], "other names lead"
+    assert "superseded" not in fresh.manifest()
+    extended, fresh = extended.summary(), fresh.summary()
     assert extended["experiment"]["complete"]
     assert analyses_of(extended) == analyses_of(fresh)
+    assert extended["root"] == fresh["root"]
+
+
+def test_a_follow_up_that_is_asked_today_cannot_be_called_superseded(two, workbench):
+    """The root leaves out what others have replaced; so no follow-up can be hidden from it."""
+    run(two.write(), two.out)
+    assert verify_folder(two.out).holds
+    with workbench.forged(two.out) as db:
+        own = "SELECT trial_id FROM trials t JOIN verdicts v ON v.trial = t.id WHERE verdict = ?"
+        (hidden,) = db.execute(own, ("asked",)).fetchone()
+        entry = ("superseded", json.dumps([hidden]))
+        db.execute("INSERT INTO manifest (key, value) VALUES (?, ?)", entry)
+    found = verify_folder(two.out)
+    assert not found.holds
+    assert "a follow-up that another has replaced" in str(found.broken)
 
 
 def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):

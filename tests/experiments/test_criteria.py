@@ -343,6 +343,47 @@ def test_what_another_folder_decides_is_not_called_forged_where_it_is_not(plante
     )
 
 
+def test_a_finished_run_needs_no_baseline_to_be_called_again_and_an_extension_does(planted, said):
+    old = planted(0.1, n=8)
+    run(old.write(), old.root / "baseline")
+    bench = planted(0.1, n=8, metric="asr", max_high=0.9, against={"run": "baseline"})
+    run(bench.write(), bench.out)
+    before = Run(bench.out).manifest()
+    (bench.root / "baseline").rename(bench.root / "elsewhere")
+    run(bench.write(), bench.out)
+    assert Run(bench.out).manifest() == before
+    planted(0.1, n=10)
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "baseline holds no run")
+    assert Run(bench.out).manifest() == before
+
+
+def test_criteria_are_fixed_by_answers_from_the_shared_cache_too(planted, said):
+    bench = planted(n=8)
+    bench.tables["experiment"]["cache"] = str(bench.root / "answers")
+    run(bench.write(), bench.root / "first")
+    run(bench.write(), bench.out)
+    assert Run(bench.out).summary()["performance"]["calls"] == 0
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "began without criteria")
+
+
+def test_slices_that_a_finished_run_gets_are_called_post_hoc_and_nothing_is_asked(planted):
+    bench = planted(n=8)
+    run(bench.write(), bench.out)
+    before = Run(bench.out).summary()
+    bench.tables["slices"] = {"by": ["subject"]}
+    run(bench.write(), bench.out)
+    after = Run(bench.out).summary()
+    assert Run(bench.out).manifest()["slices"]["label"] == "post hoc"
+    assert after["experiment"]["finished"] == before["experiment"]["finished"]
+    assert after["slices"]
+    assert after["root"] not in (None, before["root"])
+
+
 def test_a_baseline_must_have_something_to_compare(planted, workbench, said):
     bench = planted(0.1, n=8)
     run(bench.write(), bench.root / "baseline")

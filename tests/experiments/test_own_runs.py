@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.api.results import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.running.own_runs import own_run
+from medstress.running.own_runs import keep_own, own_run
 
 ASKS = ("--all", "--limit", "1", "--max-calls", "12", "--quiet")
 EVIL = """
@@ -98,7 +98,7 @@ def test_a_copy_that_claims_the_id_of_another_folder_is_refused(bench, explain, 
     n_calls = len(bench.received())
     code, err = explain(copy, *yes)
     assert code == 2
-    assert f"{copy} is not where this run was made" in err
+    assert f"{copy} is not the folder that this run was made in" in err
     assert "add --experiment FILE" in err
     assert len(bench.received()) == n_calls
     assert explain(copy, "--experiment", str(bench.write()))[0] == 0
@@ -120,10 +120,10 @@ def test_a_run_of_one_user_is_a_strangers_for_another(bench, explain, tmp_path, 
     assert not (tmp_path / "mine" / "runs").exists() or not entries(tmp_path)
 
 
-def test_a_folder_put_in_place_of_ones_own_asks_what_one_ran_or_nothing(
+def test_a_folder_put_in_place_of_ones_own_is_a_strangers(
     bench, workbench, explain, tmp_path, monkeypatch
 ):
-    """It claims the id, and stands where the run was made: the experiment is still one's own."""
+    """It claims the id, and stands where the run was made."""
     assert bench.run() == 0
     own = Run(bench.out).manifest()["id"]
     (bench.root / "evil.py").write_text(EVIL)
@@ -138,7 +138,7 @@ def test_a_folder_put_in_place_of_ones_own_asks_what_one_ran_or_nothing(
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
     n_calls = len(bench.received())
     code, err = explain(bench.out, "--yes")
-    assert (code, "evil.py:answer', is 'victim.py:answer'" in err) == (2, True)
+    assert (code, "is not the folder that this run was made in" in err) == (2, True)
     assert not (tmp_path / "executed").exists()
     assert len(bench.received()) == n_calls
 
@@ -148,7 +148,65 @@ def test_an_id_that_is_none_names_no_file(claimed, tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
     (tmp_path / "secret.json").write_text(json.dumps({"folder": str(tmp_path.resolve())}))
     with pytest.raises(UsageError, match="was not made here"):
-        own_run(tmp_path, {"id": claimed})
+        own_run(tmp_path, {"id": claimed}, lambda _: 0)
+
+
+def test_a_run_whose_rows_were_changed_is_nobodys(bench, workbench, explain):
+    """Its successes would be asked with one's own keys: the chain was made again, and differs."""
+    assert bench.run() == 0
+    n_calls = len(bench.received())
+    with workbench.forged(bench.out) as db:
+        db.execute("UPDATE verdicts SET result = replace(result, 'a', 'b') WHERE id = 1")
+    code, err = explain(bench.out, "--yes")
+    assert (code, "is not the folder that this run was made in" in err) == (2, True)
+    assert len(bench.received()) == n_calls
+
+
+def test_a_function_that_was_edited_is_not_even_imported(bench, explain, tmp_path):
+    assert bench.run() == 0
+    path = bench.root / "victim.py"
+    path.write_text(EVIL.replace("from victim import answer", "") + path.read_text("utf-8"))
+    code, err = explain(bench.out, "--yes")
+    assert (code, "victim.py is not what this run asked" in err) == (2, True)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_what_was_added_since_the_run_last_ended_is_said(bench, explain, monkeypatch):
+    """After a kill the folder has more than its entry knows of."""
+    assert bench.run() == 0
+    kept = iter([keep_own])
+    with monkeypatch.context() as patch:  # as if killed before the end
+        patch.setattr(
+            "medstress.running.run.keep_own",
+            lambda *given: next(kept, lambda *_: True)(*given),
+        )
+        bench.tables["experiment"]["seeds"] = [0, 1]
+        assert bench.run() == 0
+    code, err = explain(bench.out, "--yes")
+    assert (code, "commits were added since the run last ended well" in err) == (0, True)
+    assert "commits were added" not in explain(bench.out, "--yes")[1]
+
+
+def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(
+    bench, explain, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "theirs"))
+    assert bench.run() == 0
+    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
+    assert bench.run() == 0, "nothing is asked"
+    assert explain(bench.out, "--yes")[0] == 2
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    assert bench.run() == 0
+    assert explain(bench.out, "--yes")[0] == 0
+
+
+def test_entries_of_folders_that_are_gone_are_forgotten(bench, tmp_path):
+    assert bench.run() == 0
+    assert bench.run(out=tmp_path / "second") == 0
+    assert len(entries(tmp_path)) == 2
+    shutil.rmtree(bench.out)
+    assert bench.run(out=tmp_path / "third") == 0
+    assert len(entries(tmp_path)) == 2
 
 
 def test_a_damaged_entry_is_none(bench, explain, tmp_path):
@@ -167,7 +225,6 @@ def test_a_new_run_in_the_folder_has_an_id_of_its_own(bench, tmp_path):
     assert Run(bench.out).manifest()["id"] == first
     assert bench.run("--fresh") == 0
     assert Run(bench.out).manifest()["id"] != first
-    assert len(entries(tmp_path)) == 2
 
 
 def test_a_run_from_python_is_remembered_as_a_file(bench, explain, tmp_path, monkeypatch):
@@ -187,7 +244,10 @@ def _typed(tables):
     return {**keys, "seeds": tables["experiment"]["seeds"]}
 
 
-def test_a_state_directory_that_cannot_be_written_stops_no_run(bench, tmp_path, monkeypatch):
+def test_a_state_directory_that_cannot_be_written_stops_no_run_and_is_said_once(
+    bench, tmp_path, monkeypatch, capsys
+):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "file" / "below"))
     assert bench.run() == 0
+    assert capsys.readouterr().err.count("the state directory cannot be written") == 1

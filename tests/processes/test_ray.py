@@ -22,6 +22,7 @@ pytest.importorskip("ray", reason="needs the extra `ray`")
 pytestmark = [
     pytest.mark.release,
     pytest.mark.kills,
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
 ]
 LOOPBACK = ("0100007F", "0" * 16 + "FFFF00000100007F", "0" * 24 + "01000000")

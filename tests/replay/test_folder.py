@@ -291,7 +291,7 @@ def test_a_consumed_query_takes_less_than_400_bytes_however_long_the_vignette(
         store.write_manifest(manifest)
         for i, (dataset, item) in enumerate(items.values()):
             assert isinstance(item, Question)
-            store.begin_trials([(str(i), 1, dataset, item, 0)])
+            store.begin_trials([(str(i), 1, dataset, item, 0, i)])
     fixed = (bench.root / "fixed" / "run.sqlite").stat().st_size
     assert fixed > 40 * 2000
     queries = workbench.ledger(bench.summary())

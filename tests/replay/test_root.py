@@ -163,11 +163,11 @@ FORGED = {
         "table verdicts, row",
     ),
     "an added trial": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials",
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials",
         "table trials, row 49: expected the chain's last row 48",
     ),
     "an added trial of which a commit tells": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials;"
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials;"
         "UPDATE commits SET trials = 49 WHERE id = (SELECT MAX(id) FROM commits)",
         "table commits, row",
     ),

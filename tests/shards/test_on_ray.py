@@ -152,7 +152,7 @@ def test_an_error_in_one_shard_ends_the_others_and_is_said_once(bench, ray, spre
 def test_a_shard_whose_worker_is_lost_too_often_is_named(bench, ray, spread, capsys):
     ray.lost = True
     assert spread() == 2
-    assert "its worker was lost 21 times" in capsys.readouterr().err
+    assert "the worker of shard 1 was lost 21 times" in capsys.readouterr().err
 
 
 def test_a_worker_with_another_version_or_without_the_disk_asks_nothing(bench, tmp_path):

@@ -17,11 +17,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from medstress.rendering import _Renderer, worker
 
 import medstress.core.processes
 import medstress.files.writing
 from medstress.machine.cores import available_cores
-from medstress.rendering import _Renderer, worker
 
 
 def _anew(module: ModuleType) -> Any:

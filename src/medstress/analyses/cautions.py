@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.names import ITEMS, QUESTIONS, Noun
+from medstress.analyses.names import ITEMS, QUESTIONS, Noun, attack_names
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark, Shown
 from medstress.core.arms import Place
@@ -144,16 +144,32 @@ def _words(question: Question) -> tuple[object, ...]:
     return tuple(" ".join(text.casefold().split()) for text in texts)
 
 
-def unread_models(run: Run) -> list[str]:
-    """Return the models none of whose answers could be read, clean ones or those under attack."""
-    unread = []
+def unread_models(run: Run) -> dict[str, str]:
+    """Return model -> words, for models none of whose answers could be read.
+
+    The words are the model where no clean answer could be read, and "model under attack" where that
+    holds of the answers under an attack in one place.
+    """
+    called, unread = attack_names(cell.attack for cell in run.attacks), {}
     for victim, trials in _by_model(run):
         clean = [t.verdict is Verdict.UNREADABLE for t in trials if t.is_answered]
-        n_edited = sum(t.queries.asked - t.queries.failed for t in trials)
-        n_read = n_edited - sum(t.queries.unreadable for t in trials)
-        if (clean and all(clean)) or (n_edited and not n_read):
-            unread.append(victim)
+        mute = dict.fromkeys(
+            called[cell.attack.label]
+            for cell in run.attacks
+            if cell.place.victim == victim and _is_mute(cell.trials)
+        )
+        if clean and all(clean):
+            unread[victim] = victim
+        elif mute:
+            listed_few = listed(list(mute)) if len(mute) <= REPLIES else f"{len(mute)} attacks"
+            unread[victim] = f"{victim} under {listed_few}"
     return unread
+
+
+def _is_mute(trials: Sequence[Trial]) -> bool:
+    """Return whether edits were answered, and not one answer could be read."""
+    n_answered = sum(t.queries.asked - t.queries.failed for t in trials)
+    return 0 < n_answered <= sum(t.queries.unreadable for t in trials)
 
 
 def _unread(run: Run) -> Iterator[Remark]:
@@ -167,19 +183,16 @@ def _unread(run: Run) -> Iterator[Remark]:
                 if n_cut
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
-            if any(t.verdict is Verdict.UNREADABLE for t in trials):
-                which, replies = "Not one answer", run.folder.clean_replies(victim, REPLIES)
-            else:
-                which = "Not one answer under attack"
-                replies = [t.last.text or "" for t in trials if t.is_mute and t.last]
+            replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]
+            if unread[victim] == victim:
+                replies = run.folder.clean_replies(victim, REPLIES)
             distinct = list(dict.fromkeys(filter(None, replies)))[:REPLIES]
             shown = "".join(f' "{_short(reply)}"' for reply in distinct)
             yield Remark(
                 rule="unread",
                 where=("", "", victim),
-                sentence=f"{which} of {victim} could be read, so nothing is measured by it. "
-                + advice
-                + (f" It says:{shown}" if shown else ""),
+                sentence=f"Not one answer of {unread[victim]} could be read, so nothing is "
+                f"measured there. {advice}" + (f" It says:{shown}" if shown else ""),
             )
             continue
         for place, asked in _clean_by_place(trials):

@@ -12,14 +12,14 @@ References:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import combinations
 from math import isqrt, sqrt
 from statistics import fmean, variance
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from medstress.analyses.choice import (
     LEARNING_RATE,
     METHODS,
     NO_ITEMS,
+    REGIMES,
     RULES,
     Competitor,
     Items,
@@ -39,18 +40,20 @@ from medstress.analyses.choice import (
     without,
     zoo_searches,
 )
+from medstress.analyses.correlations import Correlated
 from medstress.analyses.diversity import gini_simpson
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import NEVER, Cell, Reading, Run, contrast, pair
-from medstress.analyses.scaling import Sized, hits_of, peak, trend
+from medstress.analyses.scaling import Rated, hits_of, peak, trend
 from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.analyses.success import knowledge
 from medstress.analyses.tuning import ASR, read
+from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Question
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
-from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.estimate import Estimate, negated, unknown
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import (
@@ -63,9 +66,8 @@ from medstress.stats.resampling import (
     resampled_mean,
     resampled_ratio,
     resampled_sums,
-    unit_weights,
 )
-from medstress.stats.shares import Mask, Numbers, Units, number_units, rate
+from medstress.stats.shares import Numbers, number_units, rate
 
 LEAST = 10
 """The fewest items, or successes a side, for which an effect is estimated."""
@@ -76,15 +78,17 @@ NEARBY = 2.0
 CERTAIN = 0.975
 TOP = 10
 """Names that would dominate."""
-ALL_MODELS = "all models"
+ALL_MODELS, DEFAULT = "all models", "default"
 CHECK = 11
 """Number of the claim that checks the run; the paper does not make it."""
 WORST = "open answers at their worst"
+NO_SIMILARITY = "prompt similarity was not computed: [analysis] prompt_similarity"
+NOT_EXPLAINED = "no success was explained: medstress explain"
 _ROUNDED, _UNDER = 12, " under the rules "
 Side: TypeAlias = Sequence[Cell]
 """Attacks of one side; its value is the mean over them."""
-Effect: TypeAlias = tuple[Estimate, float | None]
-"""An estimate, and p of no effect where there is a test."""
+Effect: TypeAlias = Estimate | Difference
+"""A `Difference` has a p of no effect."""
 
 
 class Finding(StrEnum):
@@ -99,55 +103,58 @@ class Finding(StrEnum):
 Judge: TypeAlias = Callable[[Estimate], Finding]
 
 
+def _judged(
+    estimate: Estimate,
+    supports: Callable[[float, float], bool],
+    contradicts: Callable[[float, float], bool],
+) -> Finding:
+    """Judge a claim by the ends of an estimate; both functions take the low and the high end."""
+    low, high = estimate.ends
+    if estimate.value is None or low is None or high is None:
+        return Finding.NOT_TESTED
+    if supports(low, high):
+        return Finding.SUPPORTED
+    return Finding.CONTRADICTED if contradicts(low, high) else Finding.UNDECIDED
+
+
 def above(estimate: Estimate, bound: float = 0.0) -> Finding:
     """Judge the claim that an effect lies above a bound.
 
     >>> above(Estimate(value=0.1, n=50, low=-0.02, high=0.2, method="")).value
     'undecided'
     """
-    low, high = estimate.ends
-    if estimate.value is None or low is None or high is None:
-        return Finding.NOT_TESTED
-    if low > bound:
-        return Finding.SUPPORTED
-    return Finding.CONTRADICTED if high < bound else Finding.UNDECIDED
+    return _judged(estimate, lambda low, _: low > bound, lambda _, high: high < bound)
 
 
 def below(estimate: Estimate) -> Finding:
     """Judge the claim that an effect is negative."""
-    turned = {
-        Finding.SUPPORTED: Finding.CONTRADICTED,
-        Finding.CONTRADICTED: Finding.SUPPORTED,
-    }
-    finding = above(estimate)
-    return turned.get(finding, finding)
+    return above(negated(estimate))
 
 
-def inside(estimate: Estimate, low: float, high: float) -> Finding:
+def inside(estimate: Estimate, least: float, most: float) -> Finding:
     """Judge the claim that an effect lies between two bounds.
 
     >>> inside(Estimate(value=0.0, n=50, low=-0.02, high=0.04, method=""), -0.05, 0.05).value
     'supported'
     """
-    least, most = estimate.ends
-    if estimate.value is None or least is None or most is None:
-        return Finding.NOT_TESTED
-    if low <= least and most <= high:
-        return Finding.SUPPORTED
-    return Finding.CONTRADICTED if most < low or least > high else Finding.UNDECIDED
+    return _judged(
+        estimate,
+        lambda low, high: least <= low and high <= most,
+        lambda low, high: high < least or low > most,
+    )
 
 
-def outside(estimate: Estimate, same: float, low: float, high: float) -> Finding:
+def outside(estimate: Estimate, same: float, least: float, most: float) -> Finding:
     """Judge the claim that an effect differs from `same`: it does, or lies between two bounds.
 
     >>> outside(Estimate(value=0.0, n=50, low=-0.02, high=0.04, method=""), 0, -0.05, 0.05).value
     'contradicted'
     """
-    finding = above(estimate, same)
-    if finding in (Finding.SUPPORTED, Finding.CONTRADICTED):
-        return Finding.SUPPORTED
-    is_same = inside(estimate, low, high) is Finding.SUPPORTED
-    return Finding.CONTRADICTED if is_same else finding
+    return _judged(
+        estimate,
+        lambda low, high: low > same or high < same,
+        lambda low, high: least <= low and high <= most,
+    )
 
 
 def frequent(estimate: Estimate) -> Finding:
@@ -161,10 +168,10 @@ def frequent(estimate: Estimate) -> Finding:
     return Finding.CONTRADICTED if most <= 1 - CERTAIN else Finding.UNDECIDED
 
 
-CLOSE: Judge = partial(inside, low=-MARGIN, high=MARGIN)
-DIFFERENT: Judge = partial(outside, same=0.0, low=-MARGIN, high=MARGIN)
-NEAR: Judge = partial(inside, low=1 / NEARBY, high=NEARBY)
-MOVED: Judge = partial(outside, same=1.0, low=1 / NEARBY, high=NEARBY)
+CLOSE: Judge = partial(inside, least=-MARGIN, most=MARGIN)
+DIFFERENT: Judge = partial(outside, same=0.0, least=-MARGIN, most=MARGIN)
+NEAR: Judge = partial(inside, least=1 / NEARBY, most=NEARBY)
+MOVED: Judge = partial(outside, same=1.0, least=1 / NEARBY, most=NEARBY)
 LATER: Judge = partial(above, bound=1.0)
 MOST: Judge = partial(above, bound=0.5)
 
@@ -193,6 +200,36 @@ class Claim:
     caution: str = ""
     """Why one may not rely on the model's answers; empty where one may."""
 
+    @classmethod
+    def of(
+        cls,
+        place: Place,
+        number: int,
+        statement: str,
+        quantity: str,
+        budget: int | None,
+        effect: Effect,
+        judge: Judge = above,
+        *,
+        arms: str = DEFAULT,
+        caution: str = "",
+    ) -> Claim:
+        """Return a claim with its finding."""
+        estimate = effect.estimate if isinstance(effect, Difference) else effect
+        return cls(
+            **place._asdict(),
+            arms=arms,
+            number=number,
+            statement=statement,
+            quantity=quantity,
+            budget=budget,
+            effect=estimate,
+            # p of no difference says nothing of closeness.
+            p=effect.p if isinstance(effect, Difference) and judge is not CLOSE else None,
+            finding=judge(estimate),
+            caution=caution,
+        )
+
     @property
     def reason(self) -> str:
         """Why it was not tested; empty where it was."""
@@ -218,11 +255,15 @@ class Claims(Shown):
 
     def tables(self) -> Sequence[Table]:
         """One table with every claim; those that are not tested say why."""
-        notes = [*self._notes(), *dict.fromkeys(map(_caution, filter(_has_caution, self.rows)))]
+        cautions = dict.fromkeys(
+            f"{row.victim} on {row.dataset}, {row.group}, is {row.caution}."
+            for row in self.rows
+            if row.caution and row.victim != ALL_MODELS
+        )
+        notes = [*self._notes(), *cautions]
         made = table("claims", self.title, self.rows, _FIELDS, n_labels=2, notes=notes)
-        rules = {
-            i for i in range(1, len(self.rows)) if _where(self.rows[i]) != _where(self.rows[i - 1])
-        }
+        wheres = [*map(_where, self.rows)]
+        rules = {i for i in range(1, len(wheres)) if wheres[i] != wheres[i - 1]}
         return [replace(made, rules=frozenset(rules))]
 
     def remarks(self) -> Sequence[Remark]:
@@ -267,8 +308,11 @@ class ClaimsOfRun:
 
     def compute(self, run: Run) -> Claims | None:
         """Test every claim and adjust all p-values together; None without attacks on questions."""
-        attacks = [one for one in competitors(run) if isinstance(one.cell.trials[0].item, Question)]
-        attacks = [one for one in attacks if one.cell.eligible.any()]
+        attacks = [
+            one
+            for one in competitors(run)
+            if isinstance(one.cell.trials[0].item, Question) and one.cell.eligible.any()
+        ]
         if not attacks:
             return None
         series = series_of(attacks)
@@ -313,7 +357,7 @@ class Series:
         lacking = [METHODS[m] for m in dict.fromkeys(methods) if not self.of(m)]
         if not lacking:
             return ""
-        rules = "" if self.label == "default" else f"{_UNDER}{self.label}"
+        rules = "" if self.label == DEFAULT else f"{_UNDER}{self.label}"
         return f"no {' and no '.join(lacking)} in this run{rules}"
 
     def budgets(self, *methods: str) -> tuple[int, ...]:
@@ -326,6 +370,17 @@ class Series:
         """The method that is n = 0: random sampling, unless only PDWS was run there."""
         return "random" if self.of("random") or not self.of("zero") else "zero"
 
+    @property
+    def place(self) -> Place:
+        """Where its attacks were tried."""
+        return self.attacks[0].setting.place
+
+    @property
+    def has_similarity(self) -> bool:
+        """Whether the prompt of a success was embedded."""
+        firsts = (trial.first for one in self.attacks for trial in one.cell.trials)
+        return any(first is not None and first.similarity is not None for first in firsts)
+
     def claim(
         self,
         number: int,
@@ -336,19 +391,8 @@ class Series:
         judge: Judge = above,
     ) -> Claim:
         """Return a claim of this place with its finding."""
-        place = self.attacks[0].setting.place
-        return Claim(
-            **place._asdict(),
-            arms=self.label,
-            number=number,
-            statement=statement,
-            quantity=quantity,
-            budget=budget,
-            effect=effect[0],
-            p=effect[1],
-            finding=judge(effect[0]),
-            caution=self.caution,
-        )
+        rest = (number, statement, quantity, budget, effect, judge)
+        return Claim.of(self.place, *rest, arms=self.label, caution=self.caution)
 
 
 _OF_METHOD = ("n", "sampler", "budget")
@@ -387,7 +431,7 @@ def series_of(attacks: Sequence[Competitor]) -> list[Series]:
             )
             for label, group in zip(labels, groups, strict=True)
         ]
-        series += sorted(made, key=lambda one: (one.label != "default", one.label))
+        series += sorted(made, key=lambda one: (one.label != DEFAULT, one.label))
     return series
 
 
@@ -407,7 +451,7 @@ def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> _labels([{"variants": "exclude"}, {"variants": "mark"}])
     ['default', 'marked']
     """
-    names = ["marked" if spec.get("variants") == "mark" else "default" for spec in specs]
+    names = ["marked" if spec.get("variants") == "mark" else DEFAULT for spec in specs]
     keys = [key for key in RULES if len({canonical_json(spec.get(key)) for spec in specs}) > 1]
     return [
         ", ".join([name, *(f"{k} = {spec[k]}" for k in keys if k in spec and k != "variants")])
@@ -443,11 +487,6 @@ def _caution_of(cells: Sequence[Cell]) -> str:
 # Effects ---------------------------------------------------------------------------------------
 
 
-def untested(reason: str) -> Effect:
-    """Return an effect without a value, and why."""
-    return unknown(reason), None
-
-
 def shared_items(*sides: Side) -> dict[str, str]:
     """Return the items eligible under every attack of all sides -> their documents, sorted."""
     documents: dict[str, str] = {}
@@ -479,54 +518,42 @@ def paired(first: Side, second: Side, budget: int, metric: str = ASR) -> Differe
         metric: `asr`, or `asr_unrefuted`.
     """
     items = shared_items(first, second)
-    ours: list[Reading] = []
-    others: list[Reading] = []
-    paths: list[tuple[Any, ...]] = []
-    for one in first:
-        kept = one.eligible & one.mask(lambda trial: trial.item.id in items)
-        for other in second:
-            pairs = pair(one, other)
-            pairs = pairs.where(kept[pairs.first] & other.eligible[pairs.second])
-            ours.append(read(one, metric, budget).at(pairs.first))
-            others.append(read(other, metric, budget).at(pairs.second))
-            paths += [one.trials[i].path for i in pairs.first]
-    return contrast(_joined(ours), _joined(others), number_units(paths))
+    if not items:
+        return Difference(estimate=unknown("no pair"), p=None)
+    one, other = _together(first, items), _together(second, items)
+    pairs = pair(one, other)
+    readings = (
+        read(one, metric, budget).at(pairs.first),
+        read(other, metric, budget).at(pairs.second),
+    )
+    return contrast(*readings, pairs.units)
 
 
-def _joined(readings: Sequence[Reading]) -> Reading:
-    return Reading(*(np.concatenate(parts) for parts in zip(*readings, strict=True)))
+def _together(side: Side, items: Collection[str]) -> Cell:
+    """Return the eligible trials of all attacks of a side on some items."""
+    return Cell.of([t for c in side for t in c.trials if t.is_eligible and t.item.id in items])
 
 
 def success_difference(first: Side, second: Side, budget: int) -> Effect:
     """Estimate ASR of one side minus that of another (`paired`), where there are enough items."""
-    if (m := len(shared_items(first, second))) < LEAST:
-        return _too_few(m), None
-    difference = paired(first, second, budget)
-    return difference.estimate, difference.p
+    m = len(shared_items(first, second))
+    return _too_few(m) if m < LEAST else paired(first, second, budget)
 
 
-def success_gain(side: Side, budget: int) -> Effect:
+def success_gain(side: Side, budget: int) -> Estimate:
     """Estimate ASR within a budget minus ASR of one query, a share of the same trials."""
     items = shared_items(side)
     if len(items) < LEAST:
-        return _too_few(len(items)), None
-    parts: list[tuple[Mask, Mask, Mask]] = []
-    paths: list[tuple[Any, ...]] = []
-    for cell in side:
-        kept = cell.eligible & cell.mask(lambda trial: trial.item.id in items)
-        parts.append(
-            (
-                (cell.flipped(budget) & ~cell.flipped(1))[kept],
-                (cell.surely(budget) & ~cell.maybe(1))[kept],
-                (cell.maybe(budget) & ~cell.surely(1))[kept],
-            )
-        )
-        paths += [trial.path for trial, keep in zip(cell.trials, kept, strict=True) if keep]
-    units: Units = number_units(paths)
-    gained, least, most = (rate(np.concatenate(p), units) for p in zip(*parts, strict=True))
-    if (least.hits, most.hits) == (gained.hits, gained.hits):
-        return gained, None
-    return replace(gained, worst=(least.low, most.high)), None
+        return _too_few(len(items))
+    cell = _together(side, items)
+    gained = Reading(
+        counts=cell.eligible,
+        hit=cell.flipped(budget) & ~cell.flipped(1),
+        may_count=cell.eligible,
+        least=cell.surely(budget) & ~cell.maybe(1),
+        most=cell.maybe(budget) & ~cell.surely(1),
+    )
+    return cell.share(gained)
 
 
 def _settled(cell: Cell, *, hits: bool) -> Cell:
@@ -569,14 +596,11 @@ def hull(value: Estimate, *extremes: Estimate) -> Estimate:
     for one in every:
         if one.value is None:
             return unknown(f"{one.method} ({WORST})", one.n)
-    if all(one.low is None for one in every):
-        values = [one.value for one in every if one.value is not None]
-        return replace(value, worst=(min(values), max(values)))
-    lows = [one.low for one in every if one.low is not None]
-    highs = [one.high for one in every if one.high is not None]
-    if len(lows) < len(every) or len(highs) < len(every):
-        return replace(value, worst=(None, None))
-    return replace(value, worst=(min(lows), max(highs)))
+    values = [one.value for one in every if one.value is not None]
+    lows = [one.low for one in every if one.low is not None] or values
+    highs = [one.high for one in every if one.high is not None] or values
+    has_all = len(lows) == len(highs) == len(every)
+    return replace(value, worst=(min(lows), max(highs)) if has_all else (None, None))
 
 
 def item_curves(side: Side, items: Iterable[str], budget: int) -> Numbers:
@@ -590,7 +614,7 @@ def item_curves(side: Side, items: Iterable[str], budget: int) -> Numbers:
     return np.asarray(np.mean([c.successes / c.counts[:, None] for c in counted], axis=0))
 
 
-def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
+def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Estimate:
     """Estimate how often the highest success lies inside the grid of n, as a local maximum does.
 
     Args:
@@ -599,7 +623,7 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         budget: queries an item within which success counts.
     """
     if len(exponents) < 3:
-        return untested(f"needs three values of n, has {len(exponents)}")
+        return unknown(f"needs three values of n, has {len(exponents)}")
 
     def share(middle: Side, ends: Side) -> Estimate:
         cells = [ends[0], *middle, ends[1]]
@@ -617,7 +641,7 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         )
         return Estimate(value=at.inside_share, n=len(items), low=None, high=None, method=method)
 
-    return at_worst(share, side[1:-1], [side[0], side[-1]]), None
+    return at_worst(share, side[1:-1], [side[0], side[-1]])
 
 
 Curves: TypeAlias = tuple[Numbers, Numbers]
@@ -631,7 +655,7 @@ def curve_effect(
     of: Callable[[Numbers, Numbers], Numbers | Estimate],
     flat: Sequence[int],
     what: str,
-) -> Effect:
+) -> Estimate:
     """Estimate an effect of two curves over the budget, items drawn for both together.
 
     Args:
@@ -644,7 +668,7 @@ def curve_effect(
         what: how the effect is made, for people.
     """
     if budget < 2:
-        return untested("one query an item: there is no curve")
+        return unknown("one query an item: there is no curve")
 
     def effect(one: Side, other: Side) -> Estimate:
         items = shared_items(one, other)
@@ -665,7 +689,7 @@ def curve_effect(
         method = f"{what}; bootstrap over {in_words(units)}, {RESAMPLES} resamples, paired"
         return around(bootstrapped(float(values[0]), values[1:], len(items), method))
 
-    return at_worst(effect, first, second), None
+    return at_worst(effect, first, second)
 
 
 def _lead(ours: Numbers, others: Numbers) -> Numbers:
@@ -699,10 +723,9 @@ def rise_budget(largest: int) -> int:
 def rises(first: Side, second: Side, budget: int) -> tuple[Estimate, Estimate, Estimate]:
     """Return mean success over the budgets of the rise: of both sides, and first minus second."""
     items, last = shared_items(first, second), rise_budget(budget)
-    if not items:
-        none = unknown("no item in common")
-        return none, none, none
-    ours, others = (item_curves(s, items, budget)[:, :last].mean(axis=1) for s in (first, second))
+    ours, others = (
+        item_curves(side, items, budget)[:, :last].mean(axis=1) for side in (first, second)
+    )
     units = _units(items)
     return (
         item_mean(ours, 0.0, units),
@@ -711,174 +734,153 @@ def rises(first: Side, second: Side, budget: int) -> tuple[Estimate, Estimate, E
     )
 
 
-def rise_difference(first: Side, second: Side, budget: int) -> Effect:
+def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     """Estimate by how much more one side succeeds in the rise, where there are enough items."""
 
     def effect(one: Side, other: Side) -> Estimate:
         m = len(shared_items(one, other))
         return _too_few(m) if m < LEAST else rises(one, other, budget)[2]
 
-    return at_worst(effect, first, second), None
+    return at_worst(effect, first, second)
 
 
-def diversity_difference(first: Side, second: Side, budget: int) -> Effect:
+def diversity_difference(first: Side, second: Side, budget: int) -> Estimate:
     """Estimate the difference of the unbiased Gini-Simpson index, mean over attacks.
 
     The index is taken within each seed and averaged. A resample repeats items, so that its index is
     too low: the interval is shifted by the difference of the estimate and the mean of the
     resamples.
     """
-    items = list(shared_items(first, second))
-    sides = [[_names_by_seed(cell, items, budget) for cell in side] for side in (first, second)]
-    counts = [int(sum(seed.sum() for cell in cells for seed in cell)) for cells in sides]
-    if (lack := _lack(len(items), counts)) is not None:
-        return lack, None
-    if not all(cell for cells in sides for cell in cells):
-        return untested("an attack has fewer than 2 successes")
+    least = "an attack has fewer than 2 successes"
+    estimate, again = _of_successes(first, second, budget, _diversity_of, least, "recentred ")
+    if estimate.low is None or estimate.high is None or estimate.value is None:
+        return estimate
+    shift = estimate.value - float(again[np.isfinite(again)].mean())
+    ends = max(estimate.low + shift, -1.0), min(estimate.high + shift, 1.0)
+    return replace(estimate, low=ends[0], high=ends[1])
+
+
+def similarity_difference(first: Side, second: Side, budget: int) -> Estimate:
+    """Estimate the difference of prompt similarity over successes, mean over attacks."""
+    return _of_successes(first, second, budget, _similarity_of, "an attack has no success")[0]
+
+
+class _Successes(NamedTuple):
+    """A measure of the successes of one attack."""
+
+    n: int
+    """Successes that count; without any there is no value."""
+    value: float
+    again: Numbers
+    """Its value in every resample of items, shape (RESAMPLES,)."""
+
+
+def _of_successes(
+    first: Side,
+    second: Side,
+    budget: int,
+    measure: Callable[[Cell, Mapping[str, int], int], _Successes],
+    lack: str,
+    how: str = "",
+) -> tuple[Estimate, Numbers]:
+    """Estimate the difference of a measure of successes; return its value in the resamples too.
+
+    Args:
+        first: attacks of the first side.
+        second: attacks of the second.
+        budget: queries an item within which success counts.
+        measure: takes a cell, the place of each item, and the budget.
+        lack: why there is none where an attack has no success that counts.
+        how: what is done to percentiles, for people.
+    """
+    items = {item: i for i, item in enumerate(shared_items(first, second))}
+    m, none = len(items), np.empty(0)
+    if m < LEAST:
+        return _too_few(m), none
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = [
-            np.mean([_mean_index([resampled_sums(s) for s in cell]) for cell in cells], axis=0)
-            for cells in sides
-        ]
-    values = [
-        fmean(float(_mean_index([seed.sum(axis=0) for seed in cell])) for cell in cells)
-        for cells in sides
-    ]
-    return _difference(values, drawn, sum(counts), len(items), recentred=True), None
+        sides = [[measure(cell, items, budget) for cell in side] for side in (first, second)]
+    ours, others = (sum(one.n for one in side) for side in sides)
+    if min(ours, others) < LEAST:
+        why = f"needs {LEAST} successes a side, has {ours} and {others}"
+        return unknown(why, ours + others), none
+    if not all(one.n for side in sides for one in side):
+        return unknown(lack), none
+    values = [fmean(one.value for one in side) for side in sides]
+    drawn = [np.mean([one.again for one in side], axis=0) for side in sides]
+    method = (
+        f"difference of means over attacks, paired; bootstrap over {m} items, {RESAMPLES} "
+        f"resamples, {how}percentile 95 %"
+    )
+    again = drawn[0] - drawn[1]
+    return bootstrapped(values[0] - values[1], again, ours + others, method), again
 
 
-def _mean_index(seeds: Sequence[Numbers]) -> Numbers:
-    return np.asarray(np.mean([gini_simpson(s, unbiased=True) for s in seeds], axis=0))
-
-
-def _names_by_seed(cell: Cell, items: Sequence[str], budget: int) -> list[Any]:
-    """Return how often each name was the first success, by seed and repeat, (n_items, n_names)."""
+def _diversity_of(cell: Cell, items: Mapping[str, int], budget: int) -> _Successes:
+    """Return the mean index over seeds and repeats with at least two successes."""
     from scipy.sparse import csr_array
 
-    at = {item: i for i, item in enumerate(items)}
     seeds: dict[Any, list[tuple[int, str]]] = defaultdict(list)
     for trial, keep in zip(cell.trials, cell.flipped(budget), strict=True):
         name = trial.first and trial.first.name
-        if keep and name and trial.item.id in at:
-            seed = trial.arm.seed
-            seeds[seed is not None, seed or 0, trial.repeat].append((at[trial.item.id], name))
-    made = []
-    for _, names in sorted(seeds.items()):
-        columns = {name: j for j, name in enumerate(sorted({name for _, name in names}))}
-        places = ([i for i, _ in names], [columns[name] for _, name in names])
-        if len(names) > 1:
-            made.append(csr_array((np.ones(len(names)), places), shape=(len(at), len(columns))))
-    return made
+        if keep and name and trial.item.id in items:
+            seeds[trial.arm.seed, trial.repeat].append((items[trial.item.id], name))
+    n, values, again = 0, [], []
+    for places in (one for one in seeds.values() if len(one) > 1):
+        rows, names = zip(*places, strict=True)
+        kinds, columns = np.unique(np.array(names), return_inverse=True)
+        ones, shape = np.ones(len(rows)), (len(items), len(kinds))
+        counts = csr_array((ones, (rows, columns)), shape=shape)
+        n += len(rows)
+        values.append(float(gini_simpson(counts.sum(axis=0), unbiased=True)))
+        again.append(gini_simpson(resampled_sums(counts), unbiased=True))
+    return _Successes(n, fmean(values or [0.0]), np.mean(again or [np.zeros(0)], axis=0))
 
 
-def similarity_difference(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate the difference of prompt similarity over successes, mean over attacks."""
-    items = list(shared_items(first, second))
-    sides = [[_similarities(cell, items, budget) for cell in side] for side in (first, second)]
-    counts = [int(sum(n.sum() for _, n in cells)) for cells in sides]
-    if (lack := _lack(len(items), counts)) is not None:
-        return lack, None
-    if any(not n.any() for cells in sides for _, n in cells):
-        return untested("an attack has no success")
-    values = [fmean(float(sums.sum() / n.sum()) for sums, n in cells) for cells in sides]
-    drawn = [np.mean([resampled_ratio(*one) for one in cells], axis=0) for cells in sides]
-    return _difference(values, drawn, sum(counts), len(items), recentred=False), None
-
-
-def _similarities(cell: Cell, items: Sequence[str], budget: int) -> tuple[Numbers, Numbers]:
-    at = {item: i for i, item in enumerate(items)}
+def _similarity_of(cell: Cell, items: Mapping[str, int], budget: int) -> _Successes:
+    """Return the mean cosine over successes whose prompts were embedded."""
     totals, counts = np.zeros(len(items)), np.zeros(len(items))
     for trial, keep in zip(cell.trials, cell.flipped(budget), strict=True):
         similarity = trial.first and trial.first.similarity
-        if keep and similarity is not None and trial.item.id in at:
-            totals[at[trial.item.id]] += similarity
-            counts[at[trial.item.id]] += 1
-    return totals, counts
+        if keep and similarity is not None and trial.item.id in items:
+            totals[items[trial.item.id]] += similarity
+            counts[items[trial.item.id]] += 1
+    value = totals.sum() / counts.sum()
+    return _Successes(int(counts.sum()), float(value), resampled_ratio(totals, counts))
 
 
-def _difference(
-    values: Sequence[float], drawn: Sequence[Numbers], n: int, m: int, *, recentred: bool
-) -> Estimate:
-    value, again = values[0] - values[1], drawn[0] - drawn[1]
-    how = "recentred percentile" if recentred else "percentile"
-    method = (
-        f"difference of means over attacks, paired; bootstrap over {m} items, {RESAMPLES} "
-        f"resamples, {how} 95 %"
-    )
-    estimate = bootstrapped(value, again, n, method)
-    if not recentred or estimate.low is None or estimate.high is None:
-        return estimate
-    shift = value - float(again[np.isfinite(again)].mean())
-    return replace(
-        estimate, low=max(estimate.low + shift, -1.0), high=min(estimate.high + shift, 1.0)
-    )
-
-
-def _lack(m: int, counts: Sequence[int]) -> Estimate | None:
-    if m < LEAST:
-        return _too_few(m)
-    if min(counts) < LEAST:
-        why = f"needs {LEAST} successes a side, has {counts[0]} and {counts[1]}"
-        return unknown(why, sum(counts))
-    return None
-
-
-def length_correlation(cells: Sequence[Cell]) -> Effect:
+def length_correlation(cells: Sequence[Cell]) -> Estimate:
     """Estimate Spearman's correlation of a question's length in words and prompt similarity.
 
     Of successes whose prompts were embedded; whole items are drawn, and every resample is ranked
     anew.
     """
     embedded = [
-        (trial, trial.first.similarity)
+        (trial.item, trial.first.similarity)
         for cell in cells
         for trial in cell.trials
         if trial.first is not None and trial.first.similarity is not None
     ]
-    items = sorted({trial.item.id for trial, _ in embedded})
+    items = {item: i for i, item in enumerate(sorted({item.id for item, _ in embedded}))}
     if len(items) < LEAST:
-        return _too_few(len(items), "with an embedded success"), None
-    at = {item: i for i, item in enumerate(items)}
-    lengths = np.array([_n_words(trial.item) for trial, _ in embedded])
-    values = np.array([similarity for _, similarity in embedded])
-    columns = np.array([at[trial.item.id] for trial, _ in embedded])
-    observed = float(_spearman(lengths, values, np.ones((1, len(embedded))))[0])
-    if not np.isfinite(observed):
-        return untested("lengths or similarities are all the same")
-    weights = unit_weights(len(items))
-    blocks = (weights[i : i + 100][:, columns] for i in range(0, RESAMPLES, 100))
-    drawn = np.concatenate([_spearman(lengths, values, b.astype(np.float64)) for b in blocks])
+        return _too_few(len(items), "with an embedded success")
+    texts = ((item.passage, item.question, *item.options) for item, _ in embedded)
+    sample = Correlated(
+        gold=np.array([sum(len(text.split()) for text in of_item) for of_item in texts]),
+        scores=np.array([[similarity for _, similarity in embedded]]),
+        places=np.array([items[item.id] for item, _ in embedded]),
+        n_clusters=len(items),
+    )
+    observed = sample.value("spearman")
+    if observed is None:
+        return unknown("lengths or similarities are all the same")
     method = (
         f"Spearman's rank correlation; bootstrap over {len(items)} items, {RESAMPLES} resamples, "
         "percentile 95 %"
     )
-    return bootstrapped(observed, drawn, len(embedded), method), None
+    return bootstrapped(observed, sample.draws()["spearman"], len(embedded), method)
 
 
-def _n_words(item: Question) -> int:
-    return sum(len(text.split()) for text in (item.passage, item.question, *item.options))
-
-
-def _spearman(x: Any, y: Any, weights: Numbers) -> Numbers:
-    """Return the rank correlation; every row of `weights` says how often each pair occurs."""
-    centre = (weights.sum(axis=1, keepdims=True) + 1) / 2
-    a, b = (_ranks(values, weights) - centre for values in (x, y))
-    ab, aa, bb = ((weights * p * q).sum(axis=1) for p, q in ((a, b), (a, a), (b, b)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(ab / np.sqrt(aa * bb))
-
-
-def _ranks(values: Any, weights: Numbers) -> Numbers:
-    """Return mean ranks of values that occur `weights` times, shape of `weights`."""
-    from scipy.sparse import csr_array
-
-    _, kinds = np.unique(values, return_inverse=True)
-    cells = (np.ones(len(values)), (np.arange(len(values)), kinds))
-    by_kind = weights @ csr_array(cells, shape=(len(values), int(kinds.max()) + 1))
-    return np.asarray((by_kind.cumsum(axis=1) - (by_kind - 1) / 2)[:, kinds])
-
-
-def dominated(cells: Sequence[Cell], m: int = TOP) -> Effect:
+def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
     """Estimate the share of successes that the m names make which succeed most on other items.
 
     The names of an item are ranked without the items of its fold.
@@ -893,93 +895,124 @@ def dominated(cells: Sequence[Cell], m: int = TOP) -> Effect:
                 hits.append(trial.first.name in tops[trial.item.id])
                 paths.append(trial.path)
     if len(hits) < LEAST:
-        return unknown(f"needs {LEAST} successes, has {len(hits)}", len(hits)), None
-    return rate(np.array(hits), number_units(paths)), None
+        return unknown(f"needs {LEAST} successes, has {len(hits)}", len(hits))
+    return rate(np.array(hits), number_units(paths))
 
 
 # Claims of one series --------------------------------------------------------------------------
 
 
+class _Measure(NamedTuple):
+    """How two sides are compared."""
+
+    words: str
+    effect: Callable[[Side, Side, int], Effect]
+    of_one_query: bool = True
+    """Whether it says something of one query."""
+
+
+_DIVERSITY = _Measure("diversity (unbiased)", diversity_difference)
+_SIMILARITY = _Measure("prompt similarity", similarity_difference)
+_ASR = _Measure("ASR", success_difference)
+_AT_LARGEST = _ASR._replace(of_one_query=False)
+_PAST_WORDS = "mean over budgets past the inflection"
+_PAST = _Measure(
+    f"ASR, {_PAST_WORDS}", partial(curve_effect, of=_lead, flat=(1,), what=_PAST_WORDS), False
+)
+
+
+class _OfMethods(NamedTuple):
+    """A claim that compares two methods; `middle` is the one that is n = 0."""
+
+    number: int
+    statement: str
+    measure: _Measure
+    first: str
+    second: str
+    judge: Judge = above
+
+
+_OF_METHODS = (
+    _OfMethods(1, "Diversity is higher for n < 0 than n > 0", _DIVERSITY, "near", "far"),
+    _OfMethods(2, "Similarity is lower near n = 0 than for n < 0", _SIMILARITY, "near", "middle"),
+    _OfMethods(2, "Similarity is lower near n = 0 than for n > 0", _SIMILARITY, "far", "middle"),
+    _OfMethods(2, "Similarity is higher for n < 0 than n > 0", _SIMILARITY, "near", "far"),
+    _OfMethods(4, "ASR is higher for n < 0 than n > 0", _ASR, "near", "far"),
+    _OfMethods(
+        6,
+        "Random sampling overtakes PDWS n > 0, at the largest budget",
+        _AT_LARGEST,
+        "random",
+        "far",
+    ),
+    _OfMethods(
+        6,
+        "Random sampling overtakes PDWS n > 0, over the budgets past the inflection",
+        _PAST,
+        "random",
+        "far",
+    ),
+    _OfMethods(7, "B-nearest is close to PDWS n < 0", _ASR, "nearest", "near", CLOSE),
+    _OfMethods(7, "B-farthest is close to PDWS n > 0", _ASR, "farthest", "far", CLOSE),
+)
+
+
 def _of_series(series: Series) -> Iterator[Claim]:
-    yield from _diversity(series)
-    yield from _similarity(series)
-    yield from _success(series)
-    yield from _peaks(series)
-    yield from _overtaking(series)
-    yield from _proxies(series)
+    first = [*_of_methods(series), _of_length(series)]
+    first += [claim for method in REGIMES for claim in _peak(series, method)]
+    yield from sorted(first, key=lambda claim: claim.number)
     for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
         yield from _against_zoo(series, zoos)
-    yield from _moves(series)
+    for method in REGIMES:
+        yield _moves(series, method)
     yield from _candidates(series)
-    yield from _dominance(series)
+    missing = series.missing("far")
+    effect = unknown(missing) if missing else dominated(series.side("far"))
+    statement = "A few reusable names make most of the successes of n > 0"
+    quantity = f"share of successes by the {TOP} names that succeed most on other items"
+    yield series.claim(15, statement, quantity, None, effect, MOST)
     yield from _gains(series)
 
 
-def _compared(
-    series: Series,
-    effect: Callable[[Side, Side, int], Effect],
-    first: str,
-    second: str,
-    budget: int,
-) -> Effect:
-    if missing := series.missing(first, second):
-        return untested(missing)
-    return effect(series.side(first, budget), series.side(second, budget), budget)
+def _of_methods(series: Series) -> Iterator[Claim]:
+    """Compare methods at one query, and at the largest budget of both."""
+    for number, statement, measure, first, second, judge in _OF_METHODS:
+        methods = first, series.middle if second == "middle" else second
+        quantity = f"{measure.words}, {METHODS[methods[0]]} minus {METHODS[methods[1]]}"
+        budgets = series.budgets(*methods)
+        for budget in budgets if measure.of_one_query else budgets[-1:]:
+            why_not = series.missing(*methods)
+            if measure is _SIMILARITY and not series.has_similarity:
+                why_not = NO_SIMILARITY
+            elif budget == 1 and not measure.of_one_query:
+                why_not = why_not or "one query an item: there is nothing past an inflection"
+            ours, others = (series.side(method, budget) for method in methods)
+            effect = unknown(why_not) if why_not else measure.effect(ours, others, budget)
+            yield series.claim(number, statement, quantity, budget, effect, judge)
 
 
-def _diversity(series: Series) -> Iterator[Claim]:
-    for budget in series.budgets("near", "far"):
-        effect = _compared(series, diversity_difference, "near", "far", budget)
-        quantity = "diversity (unbiased), n < 0 minus n > 0"
-        yield series.claim(1, "Diversity is higher for n < 0 than n > 0", quantity, budget, effect)
-
-
-def _similarity(series: Series) -> Iterator[Claim]:
-    cells = [one.cell for one in series.attacks]
-    is_computed = any(
-        t.first is not None and t.first.similarity is not None for c in cells for t in c.trials
-    )
-    not_computed = untested("prompt similarity was not computed: [analysis] prompt_similarity")
-    middle = series.middle
-    for statement, first, second in (
-        ("Similarity is lower near n = 0 than for n < 0", "near", middle),
-        ("Similarity is lower near n = 0 than for n > 0", "far", middle),
-        ("Similarity is higher for n < 0 than n > 0", "near", "far"),
-    ):
-        for budget in series.budgets(first, second):
-            effect = not_computed
-            if is_computed:
-                effect = _compared(series, similarity_difference, first, second, budget)
-            quantity = f"prompt similarity, {METHODS[first]} minus {METHODS[second]}"
-            yield series.claim(2, statement, quantity, budget, effect)
-    effect = length_correlation(cells) if is_computed else not_computed
+def _of_length(series: Series) -> Claim:
+    effect = unknown(NO_SIMILARITY)
+    if series.has_similarity:
+        effect = length_correlation([one.cell for one in series.attacks])
     quantity = "Spearman correlation, words of the question and similarity"
-    yield series.claim(3, "Similarity is lower on short prompts", quantity, None, effect)
+    return series.claim(3, "Similarity is lower on short prompts", quantity, None, effect)
 
 
-def _success(series: Series) -> Iterator[Claim]:
-    for budget in series.budgets("near", "far"):
-        effect = _compared(series, success_difference, "near", "far", budget)
-        statement = "ASR is higher for n < 0 than n > 0"
-        yield series.claim(4, statement, "ASR, n < 0 minus n > 0", budget, effect)
-
-
-def _peaks(series: Series) -> Iterator[Claim]:
-    for method in ("near", "far"):
-        regime, members = METHODS[method].removeprefix("PDWS "), series.of(method)
-        effect = untested(series.missing(method))
-        if members:
-            exponents = [one.n or 0.0 for one in members]
-            effect = peak_inside(series.side(method), exponents, 1)
-        statement = f"ASR has a local maximum inside {regime}"
-        yield series.claim(5, statement, f"peak inside the grid, {regime}", 1, effect, frequent)
-        if missing := series.missing(method, "random"):
-            effect = untested(missing)
-        else:
-            cells, left_out, _ = _best(series, members, 1)
-            effect = success_difference(cells, series.side("random", 1, left_out), 1)
-        statement = f"ASR of random sampling is below the peak for {regime}"
-        yield series.claim(5, statement, f"ASR, best {regime} minus random", 1, effect)
+def _peak(series: Series, method: str) -> Iterator[Claim]:
+    """Test whether success peaks inside one regime, and above random sampling."""
+    regime, members = METHODS[method].removeprefix("PDWS "), series.of(method)
+    effect = unknown(series.missing(method))
+    if members:
+        effect = peak_inside(series.side(method), [one.n or 0.0 for one in members], 1)
+    statement = f"ASR has a local maximum inside {regime}"
+    yield series.claim(5, statement, f"peak inside the grid, {regime}", 1, effect, frequent)
+    lead: Effect = unknown(series.missing(method, "random"))
+    if members and series.of("random"):
+        cells, left_out, _ = _best(series, members, 1)
+        lead = success_difference(cells, series.side("random", 1, left_out), 1)
+    statement = f"ASR of random sampling is below the peak for {regime}"
+    yield series.claim(5, statement, f"ASR, best {regime} minus random", 1, lead)
 
 
 def _best(
@@ -995,48 +1028,24 @@ def _best(
     return [cell] if cell else [], series.split, choice.value
 
 
-def _overtaking(series: Series) -> Iterator[Claim]:
-    budget = series.budgets("random", "far")[-1]
-    past = partial(curve_effect, of=_lead, flat=(1,), what="mean over budgets past the inflection")
-    for where, effect in (
-        ("at the largest budget", success_difference),
-        ("over the budgets past the inflection", past),
-    ):
-        lead = _compared(series, effect, "random", "far", budget)
-        if budget == 1 and not series.missing("random", "far"):
-            lead = untested("one query an item: there is nothing past an inflection")
-        statement = f"Random sampling overtakes PDWS n > 0, {where}"
-        yield series.claim(6, statement, f"ASR, random minus n > 0, {where}", budget, lead)
-
-
-def _proxies(series: Series) -> Iterator[Claim]:
-    for first, second in (("nearest", "near"), ("farthest", "far")):
-        statement = f"{METHODS[first]} is close to {METHODS[second]}"
-        quantity = f"ASR, {METHODS[first]} minus {METHODS[second]}"
-        for budget in series.budgets(first, second):
-            effect, _ = _compared(series, success_difference, first, second, budget)
-            yield series.claim(7, statement, quantity, budget, (effect, None), CLOSE)
-
-
 def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     """Compare PDWS at its best n with DiscreteZOO at its best learning rate."""
     regimes = [*series.of("near"), *series.of("far")]
     several = len(zoo_searches(series.of("discrete_zoo"))) > 1
     name = f"{METHODS['discrete_zoo']} ({zoos[0].label})" if several else METHODS["discrete_zoo"]
-    gap = lead = untested(series.missing("discrete_zoo") or "no PDWS in this run")
-    budget, best_name, rival_name = 1, "PDWS at its best n", name
+    gap: Effect = unknown(series.missing("discrete_zoo") or "no PDWS in this run")
+    lead, budget, best_name, rival_name = gap, 1, "PDWS at its best n", name
     if zoos and regimes:
         budget = min(zoos[0].budget, max(one.budget for one in regimes))
         enough = [one for one in regimes if one.budget >= budget]
-        ours, chose, n = _best(series, enough, budget)
-        others, chose_rate, learning_rate = _best(series, zoos, budget, LEARNING_RATE)
-        left_out = chose | chose_rate
+        best, chose, n = _best(series, enough, budget)
+        rivals, chose_rate, learning_rate = _best(series, zoos, budget, LEARNING_RATE)
         ours, others = (
-            [cell for one in side if (cell := without(one, left_out))] for side in (ours, others)
+            [cell for one in side if (cell := without(one, chose | chose_rate))]
+            for side in (best, rivals)
         )
-        gap = curve_effect(
-            ours, others, budget, _gap, (0,), "budget of the largest gap over the inflection's"
-        )
+        what = "budget of the largest gap over the inflection's"
+        gap = curve_effect(ours, others, budget, _gap, (0,), what)
         lead = success_difference(ours, others, budget)
         best_name = "PDWS" if n is None else f"PDWS n = {minus(n)}"
         if zoos[0].cell.attack.params.get("answers") == "hard":
@@ -1054,26 +1063,24 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     yield series.claim(9, f"PDWS at its best n is above {name}", quantity, budget, lead)
 
 
-def _bend_ratio(first: Competitor, second: Competitor) -> tuple[int, Effect]:
+def _bend_ratio(first: Competitor, second: Competitor) -> tuple[int, Estimate]:
     """Return the largest common budget, and the first's inflection over the second's."""
     budget = min(first.budget, second.budget)
     if budget < LEAST_BUDGET:
-        return budget, untested(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
+        return budget, unknown(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
     what = "ratio of the budgets where the curves level off"
     return budget, curve_effect([first.cell], [second.cell], budget, _bends, (0, 1), what)
 
 
-def _moves(series: Series) -> Iterator[Claim]:
-    """Compare where curves level off, at the lowest and the highest n of each regime."""
-    for method in ("near", "far"):
-        members, regime = series.of(method), METHODS[method].removeprefix("PDWS ")
-        budget, effect, quantity = 1, untested(series.missing(method)), f"inflections, {regime}"
-        if len(members) == 1:
-            effect = untested(f"one value of n alone for {regime}")
-        elif members:
-            budget, effect = _bend_ratio(members[-1], members[0])
-            quantity = f"inflection of {members[-1].words} over that of {members[0].words}"
-        yield series.claim(12, f"n moves the inflection, {regime}", quantity, budget, effect, MOVED)
+def _moves(series: Series, method: str) -> Claim:
+    """Compare where curves level off, at the lowest and the highest n of a regime."""
+    members, regime = series.of(method), METHODS[method].removeprefix("PDWS ")
+    why_not = series.missing(method) or f"one value of n alone for {regime}"
+    budget, effect, quantity = 1, unknown(why_not), f"inflections, {regime}"
+    if len(members) > 1:
+        budget, effect = _bend_ratio(members[-1], members[0])
+        quantity = f"inflection of {members[-1].words} over that of {members[0].words}"
+    return series.claim(12, f"n moves the inflection, {regime}", quantity, budget, effect, MOVED)
 
 
 def _candidates(series: Series) -> Iterator[Claim]:
@@ -1081,9 +1088,8 @@ def _candidates(series: Series) -> Iterator[Claim]:
     by_m: dict[int, Competitor] = {}
     for one in series.of("discrete_zoo"):
         by_m.setdefault(int(one.cell.attack.params.get("candidates") or 0), one)
-    early = slow = untested(
-        series.missing("discrete_zoo") or "one number of candidates M alone: nothing to compare"
-    )
+    why_not = series.missing("discrete_zoo")
+    early = slow = unknown(why_not or "one number of candidates M alone: nothing to compare")
     budget, names = 1, ("many candidates", "few")
     if len(by_m) > 1:
         few, many = (by_m[m] for m in (min(by_m), max(by_m)))
@@ -1098,27 +1104,18 @@ def _candidates(series: Series) -> Iterator[Claim]:
     yield series.claim(13, statement, quantity, budget, slow)
 
 
-def _dominance(series: Series) -> Iterator[Claim]:
-    effect = untested(series.missing("far"))
-    if series.of("far"):
-        effect = dominated(series.side("far"))
-    statement = "A few reusable names make most of the successes of n > 0"
-    quantity = f"share of successes by the {TOP} names that succeed most on other items"
-    yield series.claim(15, statement, quantity, None, effect, MOST)
-
-
 def _gains(series: Series) -> Iterator[Claim]:
+    """Check that more queries bring more successes; a DiscreteZOO search is checked alone."""
     for method in (m for m in METHODS if m != "zero"):
         members = series.of(method)
-        most = max((one.budget for one in members), default=0)
-        groups = [[one for one in members if one.budget == most]] if members else []
-        if method == "discrete_zoo":
-            groups = [[one] for one in members]
-        for group in groups:
-            budget, effect = group[0].budget, untested("one query an item")
+        groups = [(one.label, [one]) for one in members]
+        if members and method != "discrete_zoo":
+            most = max(one.budget for one in members)
+            groups = [(METHODS[method], [one for one in members if one.budget == most])]
+        for name, group in groups:
+            budget, effect = group[0].budget, unknown("one query an item")
             if budget > 1:
                 effect = success_gain([one.cell for one in group], budget)
-            name = group[0].label if method == "discrete_zoo" else METHODS[method]
             statement = f"ASR within the budget is above ASR of one query, {name}"
             quantity = f"ASR within the budget minus ASR of one query, {name}"
             yield series.claim(CHECK, statement, quantity, budget, effect)
@@ -1131,68 +1128,44 @@ def _across_models(series: Sequence[Series]) -> Iterator[Claim]:
     """Test what is claimed of sizes and kinds of models; the models are the sample."""
     groups: dict[Any, list[Series]] = defaultdict(list)
     for one in series:
-        place = one.attacks[0].setting.place
-        groups[place.dataset, place.group, one.label].append(one)
+        groups[one.place.dataset, one.place.group, one.label].append(one)
     for members in groups.values():
-        shared = [m for m in ("random", "near", "far") if all(one.of(m) for one in members)]
-        models = [point for one in members if (point := _model(one, shared))]
-        kinds = {
-            k: [p for p in models if p.victim_group == k] for k in ("generalist", "specialist")
+        shared = [m for m in ("random", *REGIMES) if all(one.of(m) for one in members)]
+        models = [(one.attacks[0].setting.victim_group, _rated(one, shared)) for one in members]
+        of_kind: dict[str, list[Rated]] = {
+            kind: [model for of, model in models if shared and kind in (of, "model")]
+            for kind in ("model", "generalist", "specialist")
         }
-        sized = [p for p in models if p.parameters]
-        quantity = "change of ASR for ten times the parameters"
-        rows: list[tuple[str, str, Estimate, Judge]] = [
-            ("ASR falls with model size", quantity, _trend(sized, "model"), below)
-        ]
-        of_kinds: tuple[tuple[str, str, Judge], ...] = (
-            ("generalist", "falls", below),
-            ("specialist", "rises", above),
+        trends = {
+            kind: trend(sized)
+            if (sized := [model for model in of_kind[kind] if model.parameters])
+            else unknown(f"no {kind} of known size was run")
+            for kind in of_kind
+        }
+        difference = mean_difference(of_kind["specialist"], of_kind["generalist"])
+        place, arms = members[0].place._replace(victim=ALL_MODELS), members[0].label
+        cautions = [f"{one.place.victim} is {one.caution}" for one in members if one.caution]
+        slope = "change of ASR for ten times the parameters"
+        means = "mean ASR, specialists minus generalists"
+        claims: Sequence[tuple[str, str, Estimate, Judge]] = (
+            ("ASR falls with model size", slope, trends["model"], below),
+            ("ASR falls with the size of generalists", slope, trends["generalist"], below),
+            ("ASR rises with the size of specialists", slope, trends["specialist"], above),
+            ("Specialists are as robust as generalists", means, difference, CLOSE),
         )
-        for kind, verb, judge in of_kinds:
-            statement = f"ASR {verb} with the size of {kind}s"
-            effect = _trend([p for p in kinds[kind] if p.parameters], kind)
-            rows.append((statement, f"{quantity}, {kind}s", effect, judge))
-        difference = mean_difference(kinds["specialist"], kinds["generalist"])
-        statement = "Specialists are as robust as generalists"
-        rows.append((statement, "mean ASR, specialists minus generalists", difference, CLOSE))
-        cautions = [
-            f"{one.attacks[0].setting.place.victim} is {one.caution}"
-            for one in members
-            if one.caution
-        ]
-        for statement, measured, effect, judged in rows:
-            claim = members[0].claim(10, statement, measured, 1, (effect, None), judged)
-            yield replace(claim, victim=ALL_MODELS, caution="; ".join(cautions))
+        for statement, quantity, effect, judge in claims:
+            more = {"arms": arms, "caution": "; ".join(cautions)}
+            yield Claim.of(place, 10, statement, quantity, 1, effect, judge, **more)
 
 
-def _model(series: Series, methods: Sequence[str]) -> Sized | None:
-    """Return a model with its ASR of one query, the mean over methods; None without methods."""
+def _rated(series: Series, methods: Sequence[str]) -> Rated:
+    """Return a model with its ASR of one query, the mean over methods."""
     sides = [series.side(method) for method in methods]
-    if not sides:
-        return None
+    opened = [[[_settled(c, hits=hits) for c in side] for side in sides] for hits in (False, True)]
     value, least, most = (
-        fmean(_mean_asr([_settled(c, hits=hits) for c in side] if hits is not None else side)
-              for side in sides)
-        for hits in (None, False, True)
-    )  # fmt: skip
-    setting = series.attacks[0].setting
-    none = unknown("not used")
-    return Sized(
-        victim=setting.place.victim,
-        parameters=setting.parameters or 0.0,
-        family=None,
-        victim_group=setting.victim_group,
-        accuracy=none,
-        accuracy_after=none,
-        asr=Estimate(
-            value=value,
-            n=1,
-            low=None,
-            high=None,
-            method="mean over methods",
-            worst=None if least == most else (least, most),
-        ),
+        fmean([_mean_asr(side) for side in some] or [0.0]) for some in (sides, *opened)
     )
+    return Rated(series.attacks[0].setting.parameters or 0.0, value, least, most)
 
 
 def _mean_asr(side: Side) -> float:
@@ -1200,27 +1173,16 @@ def _mean_asr(side: Side) -> float:
     return float(item_curves(side, items, 1).mean()) if items else 0.0
 
 
-def _ends(model: Sized) -> tuple[float, float]:
-    low, high = model.asr.worst or (model.asr.value, model.asr.value)
-    return low or 0.0, high or 0.0
-
-
-def _trend(models: Sequence[Sized], kind: str) -> Estimate:
-    if not models:
-        return unknown(f"no {kind} of known size was run")
-    return trend([(model, _ends(model)) for model in models])
-
-
-def mean_difference(first: Sequence[Sized], second: Sequence[Sized]) -> Estimate:
+def mean_difference(first: Sequence[Rated], second: Sequence[Rated]) -> Estimate:
     """Estimate the difference of mean ASR of two groups of models, by Welch's t.
 
     The models are the sample, as items do not say how another model would do.
     """
-    value = _welch(*([m.asr.value or 0.0 for m in side] for side in (first, second)))
-    if all(m.asr.worst is None for m in (*first, *second)):
+    value = _welch([m.asr or 0.0 for m in first], [m.asr or 0.0 for m in second])
+    if all(m.least == m.most for m in (*first, *second)):
         return value
-    ends = [[[_ends(m)[i] for m in side] for i in (0, 1)] for side in (first, second)]
-    return hull(value, *(_welch(ends[0][i], ends[1][1 - i]) for i in (0, 1)))
+    lowest = _welch([m.least for m in first], [m.most for m in second])
+    return hull(value, lowest, _welch([m.most for m in first], [m.least for m in second]))
 
 
 def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
@@ -1243,90 +1205,59 @@ def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor
     same: dict[Any, list[Competitor]] = defaultdict(list)
     for one in attacks:
         same[one.setting.asked, one.setting.rule, one.label].append(one)
-    order = list(METHODS)
     pairs = [
         (one, other)
         for members in same.values()
         for one, other in combinations(members, 2)
         if one.setting.embedding != other.setting.embedding
     ]
-    rank = {method: i for i, method in enumerate(order)}
-    return sorted(pairs, key=lambda both: rank.get(both[0].method, len(order)))
+    order = {method: i for i, method in enumerate(METHODS)}
+    return sorted(pairs, key=lambda both: order.get(both[0].method, len(order)))
 
 
 def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
     """Test where the embedding matters: in the rise of PDWS, in the plateau of DiscreteZOO."""
     pairs = under_two_embeddings(one for one in attacks if one.method in METHODS)
-    for methods, words, number in (
-        (("near", "far"), "PDWS", 0),
-        (("discrete_zoo",), "DiscreteZOO", 1),
+    for words, methods, part in (
+        ("PDWS", REGIMES, "rapid rise"),
+        ("DiscreteZOO", ("discrete_zoo",), "plateau"),
     ):
-        part = ("rapid rise", "plateau")[number]
         statement = f"The embedding matters in the {part} of {words}"
         members = [both for both in pairs if both[0].method in methods]
         for one, other in members:
-            budget = min(one.budget, other.budget)
-            compare = (rise_difference, success_difference)[number]
-            effect = compare([other.cell], [one.cell], budget)
-            if number == 0 and budget < 3:
-                effect = untested(f"needs a budget of 3 for a rise, has {budget}")
-            budgets = f"mean ASR over budgets 1 to {rise_budget(budget)}" if number == 0 else "ASR"
-            quantity = (
-                f"{budgets} of {one.words}, {other.setting.embedding} minus {one.setting.embedding}"
-            )
-            yield _claim_of(one, 14, statement, quantity, budget, effect, DIFFERENT)
+            budget, measure = min(one.budget, other.budget), "ASR"
+            effect: Effect
+            if part == "plateau":
+                effect = success_difference([other.cell], [one.cell], budget)
+            else:
+                measure = f"mean ASR over budgets 1 to {rise_budget(budget)}"
+                effect = rise_difference([other.cell], [one.cell], budget)
+                if budget < 3:
+                    effect = unknown(f"needs a budget of 3 for a rise, has {budget}")
+            names = f"{other.setting.embedding} minus {one.setting.embedding}"
+            quantity = f"{measure} of {one.words}, {names}"
+            yield Claim.of(one.setting.place, 14, statement, quantity, budget, effect, DIFFERENT)
         if not members:
-            effect = untested(f"no {words} under two embeddings in this run")
-            yield _claim_of(attacks[0], 14, statement, part, None, effect, DIFFERENT)
-
-
-def _claim_of(
-    one: Competitor,
-    number: int,
-    statement: str,
-    quantity: str,
-    budget: int | None,
-    effect: Effect,
-    judge: Judge,
-) -> Claim:
-    series = Series(label="default", attacks=(one,), split=NO_ITEMS, caution="")
-    return series.claim(number, statement, quantity, budget, effect, judge)
+            none = unknown(f"no {words} under two embeddings in this run")
+            yield Claim.of(attacks[0].setting.place, 14, statement, part, None, none, DIFFERENT)
 
 
 def _of_explanations(run: Run) -> Iterator[Claim]:
     """Test what Figure 5 shows: the top token lies in the option that the model answers."""
     explained = run.of(EXPLANATIONS)
     rows = [] if explained is None else [r for r in explained.rows if r.kind == "success"]
-    regimes: tuple[tuple[Any, str], ...] = (("n<0", "n < 0"), ("n>0", "n > 0"))
-    for regime, words in regimes:
+    for regime, words in (("n<0", "n < 0"), ("n>0", "n > 0")):
         statement = f"After a success the top token lies in the option that is answered, {words}"
         quantity = "share of successes whose top token lies there, minus chance"
-        chosen = [row for row in rows if row.regime == regime and row.attack is None]
-        if not chosen:
-            why = "no success was explained: medstress explain" if not rows else None
-            effect = untested(why or f"no success with {words} was explained")
-            yield _of_model("", statement, quantity, effect)
-        for row in chosen:
-            excess = row.top_after["answer"].excess if row.top_after else unknown("no top token")
+        effects: list[tuple[str, Estimate]] = []
+        for row in (row for row in rows if row.regime == regime and row.attack is None):
+            excess = row.top_after["answer"].excess
             if row.n < LEAST:
                 excess = unknown(f"needs {LEAST} explained successes, has {row.n}", row.n)
-            yield _of_model(row.victim, statement, quantity, (excess, None))
-
-
-def _of_model(victim: str, statement: str, quantity: str, effect: Effect) -> Claim:
-    return Claim(
-        dataset="",
-        group="",
-        victim=victim or ALL_MODELS,
-        arms="default",
-        number=16,
-        statement=statement,
-        quantity=quantity,
-        budget=None,
-        effect=effect[0],
-        p=effect[1],
-        finding=above(effect[0]),
-    )
+            effects.append((row.victim, excess))
+        why = f"no success with {words} was explained" if rows else NOT_EXPLAINED
+        for victim, effect in effects or [(ALL_MODELS, unknown(why))]:
+            yield Claim.of(Place("", "", victim), 16, statement, quantity, None, effect)
 
 
 # What is shown ---------------------------------------------------------------------------------
@@ -1334,14 +1265,6 @@ def _of_model(victim: str, statement: str, quantity: str, effect: Effect) -> Cla
 
 def _where(row: Claim) -> tuple[str, ...]:
     return row.dataset, row.group, row.victim, row.arms
-
-
-def _has_caution(row: Claim) -> bool:
-    return bool(row.caution) and row.number != 10
-
-
-def _caution(row: Claim) -> str:
-    return f"{row.victim} on {row.dataset}, {row.group}, is {row.caution}."
 
 
 def _effect(row: Claim) -> Entry:
@@ -1354,24 +1277,17 @@ def _effect(row: Claim) -> Entry:
     return Entry(value=row.effect, lines=lines)
 
 
-def _text(heading: str, key: str, *, wide: bool = False) -> Field[Claim]:
-    def value(row: Claim) -> str:
-        return str(getattr(row, key))
-
-    return column(heading, value, key=key, wide=wide)
-
-
 _FIELDS: Sequence[Field[Claim]] = (
     column("No.", lambda row: str(row.number), key="claim"),
-    _text("Claim", "statement"),
-    _text("Model", "victim"),
-    _text("Data", "dataset", wide=True),
-    _text("Group", "group", wide=True),
-    _text("Attacks", "arms", wide=True),
-    _text("Effect is", "quantity", wide=True),
+    column("Claim", "statement"),
+    column("Model", "victim"),
+    column("Data", "dataset", wide=True),
+    column("Group", "group", wide=True),
+    column("Attacks", "arms", wide=True),
+    column("Effect is", "quantity", wide=True),
     column("Budget", lambda row: row.budget, "count"),
     column("Effect", _effect, "score"),
-    column("p (adjusted)", lambda row: row.p_adjusted, "p", key="p_adjusted"),
+    column("p (adjusted)", "p_adjusted", "p"),
     column("Finding", lambda row: row.finding.value),
     column("Why not", lambda row: row.reason or None, key="reason", wide=True),
 )

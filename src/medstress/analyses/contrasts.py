@@ -21,6 +21,7 @@ from medstress.analyses.compared_scores import Scored, scored
 from medstress.analyses.controls import reach, readings
 from medstress.analyses.names import PAIRS, TEXTS, Noun, noun_of
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
+from medstress.analyses.shown import OfAttack
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
@@ -54,16 +55,6 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmLabel:
-    """The labels of an arm."""
-
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
     """The smallest difference that as many pairs find with 80 % power."""
 
@@ -79,8 +70,8 @@ class Detectable:
 class Contrast:
     """One measure of one arm in A and in B; differences are B minus A."""
 
-    a: ArmLabel
-    b: ArmLabel
+    a: OfAttack
+    b: OfAttack
     metric: str
     control: str | None = None
     """What `asr_net` is net of."""
@@ -151,7 +142,7 @@ class Matched:
     def contrast(self, metric: str, decides: bool, **parts: Any) -> Contrast:
         """Return a contrast of these pairs."""
         cells, trials = (self.a, self.b), self.a.trials
-        a, b = (ArmLabel(**c.place._asdict(), attack=c.attack.label) for c in cells)
+        a, b = (OfAttack(**c.place._asdict(), attack=c.attack.label) for c in cells)
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),

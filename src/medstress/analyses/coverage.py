@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
     Field,
-    Label,
-    Placed,
+    OfAttack,
     Point,
     Shown,
     Table,
+    attack_labels,
     column,
     if_any,
     label,
@@ -59,13 +59,9 @@ MOST_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(OfAttack):
     """The names of one attack's successes."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     n_successes: int
     n_names: int
     """Different names among them, case ignored."""
@@ -146,13 +142,9 @@ class OneItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(OfAttack):
     """Success by distance, of an attack that asks every name."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     n_items: int
     n_asked: int
     n_wrong: int
@@ -165,17 +157,13 @@ Unit: TypeAlias = Literal["words", "characters", "tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BySize:
+class BySize(OfAttack):
     """Success of first queries by the size of their edit.
 
     Later queries are asked only where earlier ones failed: their success is that of ever harder
     items.
     """
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     unit: Unit
     """`words`: replaced by inserted, white-space words; else an edit distance."""
     low: int
@@ -198,60 +186,85 @@ class Names(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Diversity, coverage, and success by the size of the edit."""
-        tables = []
-        if self.named:
-            note = "Within a seed, then averaged; the plain index grows with the successes."
-            caption = "How many different names succeed"
-            tables.append(table("diversity", caption, self.named, NAMED, n_labels=4, notes=[note]))
-        if self.coverage:
-            notes = [
-                "A name counts once a span; spans that were never asked count too. What was not "
-                "tried may succeed."
-            ]
-            caption = "How much of what may be put in was tried"
-            tables.append(
-                table("coverage", caption, self.coverage, COVERAGE, n_labels=4, notes=notes)
-            )
-        for unit, caption in (
-            ("words", "Success of the first query by words replaced and inserted"),
-            ("characters", "Success of the first query by edit distance in characters"),
-            ("tokens", "Success of the first query by edit distance in words"),
-        ):
-            rows = [row for row in self.sizes if row.unit == unit]
-            if rows:
-                fields = WORDS if unit == "words" else DISTANCES
-                tables.append(table(f"edit-{unit}", caption, rows, fields, n_labels=6))
+        by_seed = "Within a seed, then averaged; the plain index grows with the successes."
+        of_spans = (
+            "A name counts once a span; spans that were never asked count too. What was not tried "
+            "may succeed."
+        )
+        by_class = "The names of every item, nearest first, in classes of equal size."
         classes = [(sweep, one) for sweep in self.sweeps for one in sweep.classes]
-        if classes:
-            caption = "Names on which the model errs, by their distance to the right answer"
-            notes = ["The names of every item, nearest first, in classes of equal size."]
-            tables.append(table("sweeps", caption, classes, CLASSES, n_labels=4, notes=notes))
-        return tables
+        sizes = [
+            table(
+                f"edit-{unit}",
+                f"Success of the first query by {words}",
+                [row for row in self.sizes if row.unit == unit],
+                WORDS if unit == "words" else DISTANCES,
+                n_labels=6,
+            )
+            for unit, words in (
+                ("words", "words replaced and inserted"),
+                ("characters", "edit distance in characters"),
+                ("tokens", "edit distance in words"),
+            )
+        ]
+        return [
+            table(
+                "diversity",
+                "How many different names succeed",
+                self.named,
+                NAMED,
+                n_labels=4,
+                notes=[by_seed],
+            ),
+            table(
+                "coverage",
+                "How much of what may be put in was tried",
+                self.coverage,
+                COVERAGE,
+                n_labels=4,
+                notes=[of_spans],
+            ),
+            *sizes,
+            table(
+                "sweeps",
+                "Names on which the model errs, by their distance to the right answer",
+                classes,
+                CLASSES,
+                n_labels=4,
+                notes=[by_class],
+            ),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """Success by distance, and of first queries by words replaced and inserted."""
-        charts = _sweep_charts(self.sweeps)
+        is_distance = all(one.distance is not None for row in self.sweeps for one in row.classes)
         rows = [row for row in self.sizes if row.unit == "words"]
-        if len({(row.low, row.high) for row in rows}) < 2:
-            return charts
-        points = tuple(
-            Point(
-                x=_words(row.high or 0),
-                y=row.asr_at_1,
-                series=_words(row.low),
-                panel=f"{label(row.attack).words}, {panel(row, rows)}",
-            )
-            for row in rows
-        )
+        has_sizes = len({(row.low, row.high) for row in rows}) > 1
         return [
-            *charts,
+            Chart(
+                name="sweeps",
+                title="Names on which the model errs, by distance to the right answer",
+                kind="lines",
+                x="distance" if is_distance else "names, nearest first (share)",
+                y="share of names",
+                points=tuple(point for row in self.sweeps for point in _points(row)),
+            ),
             Chart(
                 name="words",
                 title="Lost at the first query, by words replaced (rows) and inserted (columns)",
                 kind="heat",
                 x="words inserted",
                 y="share of right answers lost",
-                points=points,
+                points=tuple(
+                    Point(
+                        x=_words(row.high or 0),
+                        y=row.asr_at_1,
+                        series=_words(row.low),
+                        panel=f"{label(row.attack).words}, {panel(row, rows)}",
+                    )
+                    for row in rows
+                    if has_sizes
+                ),
             ),
         ]
 
@@ -632,55 +645,22 @@ def _errs(parts: Sequence[tuple[Swept, NDArray[np.object_]]]) -> Estimate:
 # What is shown ---------------------------------------------------------------------------------
 
 
-def _sweep_charts(rows: Sequence[Sweep]) -> list[Chart]:
-    points = []
-    for row in rows:
-        for one in row.classes:
-            ends = one.distance or (one.low, one.high)
-            # One item estimates nothing about others, so it has no interval.
-            share = one.success if row.n_items > 1 else one.success.value
-            if share is not None and one.success.value is not None:
-                at = f"{label(row.attack).words}, {label(row.victim).words}, {row.group}"
-                points.append(Point(x=sum(ends) / 2, y=share, series=at, panel=row.dataset))
-    if not points:
-        return []
-    is_distance = all(one.distance is not None for row in rows for one in row.classes)
-    return [
-        Chart(
-            name="sweeps",
-            title="Names on which the model errs, by distance to the right answer",
-            kind="lines",
-            x="distance" if is_distance else "names, nearest first (share)",
-            y="share of names",
-            points=tuple(points),
-        )
-    ]
-
-
-class Labelled(Placed, Protocol):
-    """What names an attack in a place; None: all attacks."""
-
-    @property
-    def attack(self) -> str | None:
-        """Label of the attack."""
+def _points(row: Sweep) -> Iterator[Point]:
+    at = f"{label(row.attack).words}, {label(row.victim).words}, {row.group}"
+    for one in row.classes:
+        ends = one.distance or (one.low, one.high)
+        # One item estimates nothing about others, so it has no interval.
+        share = one.success if row.n_items > 1 else one.success.value
+        if share is not None and one.success.value is not None:
+            yield Point(x=sum(ends) / 2, y=share, series=at, panel=row.dataset)
 
 
 def _words(n: int) -> str:
     return f"{n} or more" if n == MOST_WORDS else str(n)
 
 
-def _labels(of: Callable[[R], Labelled], without: str = "") -> list[Field[R]]:
-    """Return the columns that name a row."""
-
-    def attack(row: R) -> Label | str:
-        name = of(row).attack
-        return without if name is None else label(name)
-
-    return [column("Attack", attack), *place_labels(of)]
-
-
 NAMED: Sequence[Field[Named]] = (
-    *_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Successes", lambda row: row.n_successes, "count"),
     column("Different names", lambda row: row.n_names, "count"),
     column(
@@ -699,7 +679,8 @@ NAMED: Sequence[Field[Named]] = (
     ),
 )
 COVERAGE: Sequence[Field[Coverage]] = (
-    *_labels(lambda row: row, without="all of them"),
+    column("Attack", lambda row: "all of them" if row.attack is None else label(row.attack)),
+    *place_labels(lambda row: row),
     column("Items", lambda row: row.n_items, "count", wide=True),
     column("Spans asked", lambda row: row.n_spans_asked, "count"),
     column("of", lambda row: row.n_spans, "count", key="n_spans"),
@@ -713,13 +694,13 @@ _SUCCESS: Sequence[Field[BySize]] = (
     column("Lost at once", lambda row: row.asr_at_1, "share"),
 )
 WORDS: Sequence[Field[BySize]] = (
-    *_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Words replaced", lambda row: _words(row.low)),
     column("inserted", lambda row: _words(row.high or 0)),
     *_SUCCESS,
 )
 DISTANCES: Sequence[Field[BySize]] = (
-    *_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("From", lambda row: row.low, "count"),
     column("to", lambda row: "more" if row.high is None else str(row.high)),
     *_SUCCESS,
@@ -727,7 +708,7 @@ DISTANCES: Sequence[Field[BySize]] = (
 
 
 CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
-    *_labels(itemgetter(0)),
+    *attack_labels(itemgetter(0)),
     column("Names from", lambda pair: pair[1].low, "number"),
     column("to", lambda pair: pair[1].high, "number"),
     column(

@@ -236,16 +236,17 @@ class Facts:
         return is_counted and (self.harmless is None or self.harmless_unseen > UNSEEN)
 
     @property
-    def rank(self) -> tuple[float, float, float, bool]:
-        """How much the arm surely takes, then how much it takes, then how much it may take."""
-        low, high = self.taken.ends
-        value = self.taken.value or 0.0
-        return (
-            value if low is None else low,
-            value,
-            value if high is None else high,
-            self.control is not None,
-        )
+    def rank(self) -> tuple[float, float, float, bool, int]:
+        """How much the arm takes beyond harmless edits, how much it takes, how much of it nobody
+        can read; then the plan's order.
+
+        Points choose the arm, because ends depend on how alike answers are: of 50 lost of 50 the
+        low end may lie below that of 49. Whatever is chosen, Sidak's interval holds.
+        """
+        n = 1 if self.score is not None else self.n_met if self.is_clean else self.n_right
+        taken = (self.taken.value or 0.0) * n
+        beyond = taken if self.net is None else (self.net.value or 0.0) * n
+        return beyond, taken, self.mute * n, self.control is not None, -self.trials[0].number
 
     @cached_property
     def words(self) -> Mapping[str, str]:

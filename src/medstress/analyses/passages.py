@@ -23,14 +23,15 @@ from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
     label,
     panel,
-    place_labels,
     table,
     where,
 )
@@ -66,13 +67,9 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracies:
+class Accuracies(OfAttack):
     """Accuracy before and after one attack or control, on the items of a group."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     """Label of the attack, or name of the control: its arm with most queries stands for all."""
     accuracy: Estimate
     accuracy_after: Estimate
@@ -80,16 +77,12 @@ class Accuracies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(OfAttack):
     """Answers once a passage supports another option, of those that were right before.
 
     The three shares add up to 1.
     """
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     followed: Estimate
     """The option that the passage supports now."""
     kept: Estimate
@@ -112,88 +105,84 @@ class Passages(Shown):
 
     def tables(self) -> Sequence[Table]:
         """What passages are worth, what was answered on other evidence, what attacks take."""
-        tables = []
-        if self.gains:
-            caption = "What the passage is worth: accuracy on clean items with it and without it"
-            note = (
-                "The gain is paired: the same items, by Tango's score interval. Undecided passages "
-                "are on the topic and do not settle the question: a gain there is no reading."
-            )
-            tables.append(table("passages", caption, self.gains, _GAIN, n_labels=4, notes=[note]))
-        if self.evidence:
-            caption = "Reading and remembering: answers once the passage supports another option"
-            note = (
-                "Of items answered rightly before. A lost answer is no error here: the text no "
-                "longer supports the key."
-            )
-            tables.append(
-                table("evidence", caption, self.evidence, _EVIDENCE, n_labels=4, notes=[note])
-            )
-        if self.accuracies:
-            caption = "Accuracy before and after each attack, on the same items"
-            note = (
-                "An item that an attack cannot edit keeps its answer. Attacks after which the text "
-                "no longer supports the key are left out."
-            )
-            tables.append(
-                table(
-                    "passage_accuracies",
-                    caption,
-                    self.accuracies,
-                    _ACCURACIES,
-                    n_labels=4,
-                    notes=[note],
-                )
-            )
-        return tables
+        return [
+            table(
+                "passages",
+                "What the passage is worth: accuracy on clean items with it and without it",
+                self.gains,
+                _GAIN,
+                n_labels=4,
+                notes=[
+                    "The gain is paired: the same items, by Tango's score interval. Undecided "
+                    "passages are on the topic and do not settle the question: a gain there is no "
+                    "reading."
+                ],
+            ),
+            table(
+                "evidence",
+                "Reading and remembering: answers once the passage supports another option",
+                self.evidence,
+                _EVIDENCE,
+                n_labels=4,
+                notes=[
+                    "Of items answered rightly before. A lost answer is no error here: the text no "
+                    "longer supports the key."
+                ],
+            ),
+            table(
+                "passage_accuracies",
+                "Accuracy before and after each attack, on the same items",
+                self.accuracies,
+                _ACCURACIES,
+                n_labels=4,
+                notes=[
+                    "An item that an attack cannot edit keeps its answer. Attacks after which the "
+                    "text no longer supports the key are left out."
+                ],
+            ),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """Accuracy of readers and others before and after attacks; answers on other evidence."""
-        charts = []
-        if self.accuracies:
-            by_model: dict[Place, list[Accuracies]] = defaultdict(list)
-            for row in self.accuracies:
-                by_model[Place(row.dataset, row.group, row.victim)].append(row)
-            points = []
-            for place, rows in by_model.items():
-                title = ", ".join(name.replace("_", " ") for name in place[:2])
-                marks = [("before", rows[0].accuracy)]
-                marks += [(row.attack, row.accuracy_after) for row in rows]
-                points += [
-                    Point(x=attack.replace("_", " "), y=share, series=place.victim, panel=title)
-                    for attack, share in marks
-                ]
-            charts.append(
-                Chart(
-                    name="passages",
-                    title="Accuracy with the passage and without it",
-                    kind="dots",
-                    x="attack",
-                    y="accuracy",
-                    points=tuple(points),
-                    by_model=True,
-                )
-            )
-        if self.evidence:
-            charts.append(
-                Chart(
-                    name="evidence",
-                    title="Answers once the passage supports another option",
-                    kind="bars",
-                    x="attack",
-                    y="share of right answers",
-                    points=tuple(
-                        Point(x=row.attack, y=share, series=name, panel=panel(row, self.evidence))
-                        for row in self.evidence
-                        for name, share in (
-                            ("follows the passage", row.followed),
-                            ("keeps the key", row.kept),
-                            ("other", row.other),
-                        )
-                    ),
-                )
-            )
-        return charts
+        by_model: dict[Place, list[Accuracies]] = defaultdict(list)
+        for row in self.accuracies:
+            by_model[Place(row.dataset, row.group, row.victim)].append(row)
+        points = []
+        for place, rows in by_model.items():
+            title = ", ".join(name.replace("_", " ") for name in place[:2])
+            marks = [("before", rows[0].accuracy)]
+            marks += [(row.attack, row.accuracy_after) for row in rows]
+            points += [
+                Point(x=attack.replace("_", " "), y=share, series=place.victim, panel=title)
+                for attack, share in marks
+            ]
+        return [
+            Chart(
+                name="passages",
+                title="Accuracy with the passage and without it",
+                kind="dots",
+                x="attack",
+                y="accuracy",
+                points=tuple(points),
+                by_model=True,
+            ),
+            Chart(
+                name="evidence",
+                title="Answers once the passage supports another option",
+                kind="bars",
+                x="attack",
+                y="share of right answers",
+                points=tuple(
+                    Point(x=row.attack, y=share, series=name, panel=panel(row, self.evidence))
+                    for row in self.evidence
+                    for name, share in (
+                        ("follows the passage", row.followed),
+                        ("keeps the key", row.kept),
+                        ("other", row.other),
+                    )
+                ),
+            ),
+        ]
 
     def remarks(self) -> Sequence[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
@@ -465,8 +454,7 @@ _ACCURACIES: Sequence[Field[Accuracies]] = (
     column("After", lambda row: row.accuracy_after, "share"),
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
-    column("Attack", lambda row: label(row.attack)),
-    *place_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Follows the passage", lambda row: row.followed, "share", key="followed"),
     column("Keeps the key", lambda row: row.kept, "share", key="kept"),
     column("Other", lambda row: row.other, "share"),

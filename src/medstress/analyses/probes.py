@@ -23,6 +23,7 @@ from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import (
     Chart,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
@@ -59,14 +60,10 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class Probe(OfAttack):
     """One probe, or a control that asked as many variants, in one place."""
 
     cell: Cell = field(metadata=HIDDEN)
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     seeds: Sequence[int | None]
     control_of: str | None
     n_trials: int
@@ -96,7 +93,10 @@ class Probes(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Rates of probes and controls, then rates by variant where variants have names."""
-        tables = [
+        named = [
+            _Named(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()
+        ]
+        return [
             table(
                 "probes",
                 "Probes: answers to all variants of all items",
@@ -107,15 +107,9 @@ class Probes(Shown):
                     "An answer counts by its option, wherever it stands. A control asks as many "
                     "variants of the same items: read each share beside the control's."
                 ],
-            )
+            ),
+            table("probes_by_variant", "Probes by variant", named, _BY_VARIANT, n_labels=3),
         ]
-        named = [
-            _Named(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()
-        ]
-        if named:
-            caption = "Probes by variant"
-            tables.append(table("probes_by_variant", caption, named, _BY_VARIANT, n_labels=3))
-        return tables
 
     def charts(self) -> Sequence[Chart]:
         """How often answers agree under each probe and under its controls."""

@@ -18,26 +18,23 @@ from medstress.analyses.run import LEDGER, Cell, Run
 from medstress.analyses.shown import (
     Chart,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
     label,
     panel,
-    place_labels,
     table,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(OfAttack):
     """What a row speaks of."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     attack_spec: Mapping[str, Any]
     seeds: Sequence[int | None]
     control_of: str | None
@@ -203,10 +200,7 @@ class ResultsOfRun:
 RESULTS = ResultsOfRun()
 
 ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
-LABELS: Sequence[Field[Row]] = (
-    column("Attack", lambda row: label(row.key.attack)),
-    *place_labels(attrgetter("key")),
-)
+LABELS: Sequence[Field[Row]] = (*attack_labels(attrgetter("key")),)
 KNOWS: Sequence[Field[Row]] = (
     column(
         "Accuracy",

@@ -20,14 +20,15 @@ from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
     label,
     panel,
-    place_labels,
     table,
 )
 from medstress.analyses.success import with_worst_line
@@ -61,13 +62,9 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(OfAttack):
     """The names that succeed most, read off the successes themselves."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     n_successes: int
     n_names: int
     n_items: int
@@ -92,13 +89,9 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reused:
+class Reused(OfAttack):
     """Share of the eligible items that the top m names flip, ranked on other items and asked."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     m: int
     n_items: int
     """Eligible items."""
@@ -121,25 +114,32 @@ class Reuse(Shown):
 
     def tables(self) -> Sequence[Table]:
         """What was asked on other items, then the lists, and what models share."""
-        tables = []
-        if self.asked:
-            notes = [
-                "The names that succeed most on four fifths of the items, put into the items of "
-                "the last fifth, in the span that the attack chose there, and asked."
-            ]
-            caption = "Items that the top m names of other items flip"
-            tables.append(table("reuse", caption, self.asked, ASKED, n_labels=5, notes=notes))
         lines = [(row, name) for row in self.names for name in row.names if name.n_items > 1]
-        if lines:
-            notes = [
-                "Counted on the successes that rank them; names that flip one item are left out."
-            ]
-            caption = "Names that succeed on several items"
-            tables.append(table("names", caption, lines, NAMES, n_labels=5, notes=notes))
-        if self.overlap:
-            caption = "Top names that two models share"
-            tables.append(table("overlap", caption, self.overlap, OVERLAP, n_labels=6))
-        return tables
+        return [
+            table(
+                "reuse",
+                "Items that the top m names of other items flip",
+                self.asked,
+                ASKED,
+                n_labels=5,
+                notes=[
+                    "The names that succeed most on four fifths of the items, put into the items "
+                    "of the last fifth, in the span that the attack chose there, and asked."
+                ],
+            ),
+            table(
+                "names",
+                "Names that succeed on several items",
+                lines,
+                NAMES,
+                n_labels=5,
+                notes=[
+                    "Counted on the successes that rank them; names that flip one item are left "
+                    "out."
+                ],
+            ),
+            table("overlap", "Top names that two models share", self.overlap, OVERLAP, n_labels=6),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """Share of items flipped against m."""
@@ -422,8 +422,7 @@ def rank_biased_overlap(
 
 
 ASKED: Sequence[Field[Reused]] = (
-    column("Attack", lambda row: label(row.attack)),
-    *place_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Names (m)", lambda row: str(row.m)),
     column("Items", lambda row: row.n_items, "count"),
     column("Flipped", lambda row: with_worst_line(row.reuse), "share"),
@@ -436,8 +435,7 @@ ASKED: Sequence[Field[Reused]] = (
 
 NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
     column("Name", lambda pair: pair[1].name),
-    column("Attack", lambda pair: label(pair[0].attack)),
-    *place_labels(itemgetter(0)),
+    *attack_labels(itemgetter(0)),
     column("Successes", lambda pair: pair[1].n_successes, "count"),
     column("Items", lambda pair: pair[1].n_items, "count"),
 )

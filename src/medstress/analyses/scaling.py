@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log10
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ from medstress.analyses.shown import (
     Chart,
     Entry,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
     label,
     panel,
@@ -62,38 +64,20 @@ MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class Curve(OfAttack):
     """Where the curve of one attack levels off."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     budget: int
     n_items: int
     shape: Inflection = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePair:
+class CurvePair(OfAttack):
     """The curves of two attacks with one goal in one place."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     against: str
-    budget: int
-    n_items: int
-    crossover: Estimate
-    """The budget from which the one that trails at first leads for good."""
-    crossing_share: float | None
-    """Share of the resamples in which the same attack overtakes."""
-    leads_after: str | None
-    """The attack that leads after the crossover."""
-    gap: Estimate
-    """The largest difference, `attack` minus `against`; its band holds over all budgets."""
-    gap_budget: Estimate
+    both: TwoCurves = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,94 +178,95 @@ class Scaling(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Where curves level off and cross; the regimes of n; sizes."""
-        tables = []
-        if self.curves:
-            note = "Recommended: from this budget on more queries bring little, beyond chance."
-            caption = "Where more queries bring little"
-            tables.append(table("scaling", caption, self.curves, CURVES, n_labels=4, notes=[note]))
-        if self.pairs:
-            caption = "Two attacks over the budget"
-            tables.append(table("curve-pairs", caption, self.pairs, PAIRS, n_labels=5))
-        if self.exponents:
-            points = [
-                (series, point)
-                for series in self.exponents
-                for point in (*series.points, *((series.random,) if series.random else ()))
-            ]
-            caption = "Success by the exponent n"
-            tables.append(table("exponents", caption, points, POINTS, n_labels=4))
-            tests = [(series, test) for series in self.exponents for test in series.shared.tests]
-            if tests:
-                caption = "Near, random and far names on the same items"
-                tables.append(table("regimes", caption, tests, TESTS, n_labels=4))
-            extremes = [(series, one) for series in self.exponents for one in _extremes(series)]
-            note = "The n of highest and lowest success are chosen on the items that they are of."
-            caption = "Where success is highest and lowest over n"
-            if extremes:
-                tables.append(table("peaks", caption, extremes, PEAKS, n_labels=4, notes=[note]))
-        if self.size:
-            trends = [
-                (row, group, row.trend[group])
-                for row in self.size
-                for group in GROUPS
-                if group == "all" or row.trend[group].n
-            ]
-            caption = "Change of ASR for ten times the parameters"
-            tables.append(table("size", caption, trends, TRENDS, n_labels=4))
-        return tables
+        points = [
+            (series, point)
+            for series in self.exponents
+            for point in (*series.points, *((series.random,) if series.random else ()))
+        ]
+        tests = [(series, test) for series in self.exponents for test in series.shared.tests]
+        extremes = [(series, one) for series in self.exponents for one in _extremes(series)]
+        trends = [
+            (row, group, row.trend[group])
+            for row in self.size
+            for group in GROUPS
+            if group == "all" or row.trend[group].n
+        ]
+        recommended = "Recommended: from this budget on more queries bring little, beyond chance."
+        chosen = "The n of highest and lowest success are chosen on the items that they are of."
+        return [
+            table(
+                "scaling",
+                "Where more queries bring little",
+                self.curves,
+                CURVES,
+                n_labels=4,
+                notes=[recommended],
+            ),
+            table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS, n_labels=5),
+            table("exponents", "Success by the exponent n", points, POINTS, n_labels=4),
+            table(
+                "regimes", "Near, random and far names on the same items", tests, TESTS, n_labels=4
+            ),
+            table(
+                "peaks",
+                "Where success is highest and lowest over n",
+                extremes,
+                PEAKS,
+                n_labels=4,
+                notes=[chosen],
+            ),
+            table("size", "Change of ASR for ten times the parameters", trends, TRENDS, n_labels=4),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """Success and diversity against n, and success against size."""
-        charts = []
         lines = [series for series in self.exponents if len(series.points) > 1]
-        for name, title, y in (
-            ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
-            ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
-            ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
-        ):
-            points = [
-                Point(x=point.n, y=value, series=_budget(series), panel=panel(series, lines))
-                for series in lines
-                for point in _on_axis(series)
-                if (value := getattr(point, name)).value is not None and point.n is not None
-            ]
-            if points:
-                charts.append(
-                    Chart(
-                        name=f"exponents-{name.replace('_', '-')}",
-                        title=title,
-                        kind="lines",
-                        x="n (near names below 0, random names at 0, far names above)",
-                        y=y,
-                        points=tuple(points),
-                    )
-                )
-        sizes = [
-            Point(
-                x=point.parameters,
-                y=point.asr,
-                series=point.victim,
-                panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
-                tip=point.victim_group or "",
+        charts = [
+            Chart(
+                name=f"exponents-{name.replace('_', '-')}",
+                title=title,
+                kind="lines",
+                x="n (near names below 0, random names at 0, far names above)",
+                y=y,
+                points=tuple(
+                    Point(x=point.n, y=value, series=_budget(series), panel=panel(series, lines))
+                    for series in lines
+                    for point in _on_axis(series)
+                    if (value := getattr(point, name)).value is not None and point.n is not None
+                ),
             )
-            for row in self.size
-            if len(row.points) > 1
-            for point in row.points
+            for name, title, y in (
+                ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
+                ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
+                (
+                    "prompt_similarity",
+                    "What successes keep of the prompt, by exponent",
+                    "mean cosine",
+                ),
+            )
         ]
-        if sizes:
-            charts.append(
-                Chart(
-                    name="size",
-                    title="Lost under attack, by size of the model",
-                    kind="dots",
-                    x="parameters",
-                    y="share of right answers lost",
-                    points=tuple(sizes),
-                    log_x=True,
-                    by_model=True,
+        sizes = Chart(
+            name="size",
+            title="Lost under attack, by size of the model",
+            kind="dots",
+            x="parameters",
+            y="share of right answers lost",
+            points=tuple(
+                Point(
+                    x=point.parameters,
+                    y=point.asr,
+                    series=point.victim,
+                    panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
+                    tip=point.victim_group or "",
                 )
-            )
-        return charts
+                for row in self.size
+                if len(row.points) > 1
+                for point in row.points
+            ),
+            log_x=True,
+            by_model=True,
+        )
+        return [*charts, sizes]
 
     def remarks(self) -> Sequence[Remark]:
         """Which regime is shown to succeed more often than random sampling, and which is not."""
@@ -377,23 +362,11 @@ def _add_curves(
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
-            both = two_curves(ours, others, (drawn[id(ours)], drawn[id(others)]))
-            pairs.append(_pair(place, first.attack.label, second.attack.label, both))
-
-
-def _pair(place: Place, attack: str, against: str, both: TwoCurves) -> CurvePair:
-    return CurvePair(
-        **place._asdict(),
-        attack=attack,
-        against=against,
-        budget=both.budget,
-        n_items=both.n_items,
-        crossover=both.crossover,
-        crossing_share=both.crossing_share,
-        leads_after={"first": attack, "second": against}.get(both.leads or ""),
-        gap=both.gap,
-        gap_budget=both.gap_budget,
-    )
+            labels = first.attack.label, second.attack.label
+            both = two_curves(ours, others, labels, (drawn[id(ours)], drawn[id(others)]))
+            pairs.append(
+                CurvePair(**place._asdict(), attack=labels[0], against=labels[1], both=both)
+            )
 
 
 # Series over n ---------------------------------------------------------------------------------
@@ -564,63 +537,67 @@ def by_size(run: Run) -> list[BySize]:
             rows[cell.place.dataset, cell.place.group, cell.attack.label].append(cell)
     sizes = []
     for (dataset, group, attack), cells in sorted(rows.items()):
-        points = [(_sized(cell, victims[cell.place.victim]), _ends(cell)) for cell in cells]
+        points = [_sized(cell, victims[cell.place.victim]) for cell in cells]
         points.sort(key=lambda pair: (pair[0].parameters, pair[0].victim))
+        of_group = {
+            name: [rated for point, rated in points if name in ("all", point.victim_group)]
+            for name in GROUPS
+        }
         sizes.append(
             BySize(
                 dataset=dataset,
                 group=group,
                 attack=attack,
                 points=[point for point, _ in points],
-                trend={
-                    name: trend([p for p in points if name in ("all", p[0].victim_group)])
-                    for name in GROUPS
-                },
+                trend={name: trend(rated) for name, rated in of_group.items()},
             )
         )
     return sizes
 
 
-def _sized(cell: Cell, victim: Mapping[str, Any]) -> Sized:
-    return Sized(
+class Rated(NamedTuple):
+    """ASR of a model of known size."""
+
+    parameters: float
+    asr: float | None
+    least: float
+    """The least that open answers allow."""
+    most: float
+
+
+def _sized(cell: Cell, victim: Mapping[str, Any]) -> tuple[Sized, Rated]:
+    reading, parameters = cell.read("asr"), float(victim["parameters"])
+    asr, may = cell.share(reading), reading.may_count
+    sized = Sized(
         victim=cell.place.victim,
-        parameters=float(victim["parameters"]),
+        parameters=parameters,
         family=victim.get("family"),
         victim_group=victim.get("group"),
         accuracy=cell.share(cell.read("accuracy")),
         accuracy_after=cell.share(cell.read("accuracy_after")),
-        asr=cell.share(cell.read("asr")),
+        asr=asr,
     )
+    least, most = (float(hits[may].mean()) if may.any() else 0.0 for hits in reading[3:])
+    return sized, Rated(parameters, asr.value, least, most)
 
 
-def _ends(cell: Cell) -> tuple[float, float]:
-    """Return the least and the largest ASR that open answers allow."""
-    read = cell.read("asr")
-    if not read.may_count.any():
-        return 0.0, 1.0
-    return float(read.least[read.may_count].mean()), float(read.most[read.may_count].mean())
-
-
-def trend(points: Sequence[tuple[Sized, tuple[float, float]]]) -> Estimate:
+def trend(models: Sequence[Rated]) -> Estimate:
     """Estimate the change of ASR for ten times the parameters, by least squares over models.
 
     All models weigh the same; the interval is Student's. With few models of few families it says
     little about other models. Where answers are open, its worst ends are those of the steepest
     lines: small models at one end of what is open and large ones at the other.
-
-    Args:
-        points: each model, and the least and the largest ASR that its open answers allow.
     """
-    rated = [(p, ends) for p, ends in points if p.asr.value is not None]
-    sizes = np.array([log10(p.parameters) for p, _ in rated])
-    if len(set(sizes.tolist())) < 3:
+    rated = [(log10(m.parameters), m.asr, m.least, m.most) for m in models if m.asr is not None]
+    if len({size for size, *_ in rated}) < 3:
         return unknown("needs victims of three sizes", len(rated))
-    line = _line(sizes, np.array([p.asr.value for p, _ in rated]))
-    if all(p.asr.worst is None for p, _ in rated):
+    sizes, values, least, most = np.array(rated).T
+    line = _line(sizes, values)
+    if (least == most).all():
         return line
     large = sizes > sizes.mean()
-    ends = np.array([pair for _, pair in rated])
-    falls, rises = (_line(sizes, np.where(large, ends[:, i], ends[:, 1 - i])) for i in (0, 1))
+    falls = _line(sizes, np.where(large, least, most))
+    rises = _line(sizes, np.where(large, most, least))
     lows = [e.low if e.low is not None else e.value for e in (line, falls)]
     highs = [e.high if e.high is not None else e.value for e in (line, rises)]
     return replace(
@@ -684,8 +661,7 @@ def _why(estimate: Estimate) -> Entry:
 
 
 CURVES: Sequence[Field[Curve]] = (
-    column("Attack", lambda row: label(row.attack)),
-    *place_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Budget", "budget", "count"),
     column("Items", "n_items", "count", wide=True),
     column("Levels off at", lambda row: _why(row.shape.inflection), "score", tip="queries"),
@@ -709,11 +685,11 @@ PAIRS: Sequence[Field[CurvePair]] = (
     column("Attack", lambda row: label(row.attack)),
     column("Against", lambda row: label(row.against)),
     *place_labels(lambda row: row),
-    column("Items", "n_items", "count", wide=True),
-    column("Largest gap", "gap", "score", tip="first minus second"),
-    column("at", "gap_budget", "score", tip="queries"),
-    column("Overtakes at", lambda row: row.crossover, "score", tip="queries"),
-    column("Leads then", lambda row: None if row.leads_after is None else label(row.leads_after)),
+    column("Items", "both.n_items", "count", key="n_items", wide=True),
+    column("Largest gap", "both.gap", "score", key="gap", tip="first minus second"),
+    column("at", "both.gap_budget", "score", key="gap_budget", tip="queries"),
+    column("Overtakes at", lambda row: row.both.crossover, "score", tip="queries"),
+    column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
     column("Attack", lambda pair: label(pair[1].attack)),

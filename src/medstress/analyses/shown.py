@@ -195,6 +195,21 @@ def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfAttack:
+    """What a row of results is of: an attack in a place."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+
+
+def attack_labels(of: Callable[[R], OfAttack]) -> list[Field[R]]:
+    """Return the columns that name the attack of a row, and its place."""
+    return [column("Attack", lambda row: label(of(row).attack)), *place_labels(of)]
+
+
 def if_any(share: Estimate) -> Estimate | None:
     """Return a share for a table, which is empty where nothing is counted."""
     return share if share.n else None
@@ -263,7 +278,10 @@ class Decision:
 
 
 class Shown:
-    """What a result can show; the base of every result."""
+    """What a result can show; the base of every result.
+
+    Tables without rows and charts without points are left out wherever they are shown.
+    """
 
     title: str = ""
     """Heading of its section."""

@@ -22,14 +22,14 @@ from medstress.analyses.shown import (
     Chart,
     Column,
     Field,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
-    label,
     panel,
-    place_labels,
     table,
     where,
 )
@@ -52,13 +52,9 @@ _SHOWN, _LONGEST = 3, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(OfAttack):
     """One part of the data under one attack."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     by: str
     value: str
     n_items: int
@@ -391,8 +387,7 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
 N_LABELS = 5
 FIELDS: Sequence[Field[Slice]] = (
     column("Slice", lambda row: row.name),
-    column("Attack", lambda row: label(row.attack)),
-    *place_labels(lambda row: row),
+    *attack_labels(lambda row: row),
     column("Questions", lambda row: row.n_items, "count"),
     column("Accuracy", lambda row: with_worst_line(row.accuracy), "share", wide=True),
     column(

@@ -93,7 +93,7 @@ def faults_of(run: Run) -> list[Decision]:
     """Return what may have kept a run from measuring: failures, unreadable answers, its end."""
     failed = sum(trial.verdict is Ended.FAILED for trial in run.trials)
     allowed = int(run.manifest["config"]["experiment"].get("max_failed") or 0)
-    unread = unread_models(run)
+    unread = list(unread_models(run).values())
     checks = (
         ("trials", failed <= allowed, f"{failed:,} trials failed; {allowed:,} may fail"),
         (

@@ -153,14 +153,10 @@ class Training(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Kinds of models beside others, then every kind alone."""
-        folds = (
-            [
-                f"Cross-validated in {self.folds} folds, split anew for each seed: every item is "
-                "answered by a model that has not been trained on its document."
-            ]
-            if self.folds
-            else []
-        )
+        folds = [
+            f"Cross-validated in {self.folds} folds, split anew for each seed: every item is "
+            "answered by a model that has not been trained on its document."
+        ] * bool(self.folds)
         drawn = (
             "Means over training seeds. Intervals draw documents, pairs or questions, the same for "
             "all scores, and from three training seeds on these as well; with fewer they say "
@@ -171,74 +167,64 @@ class Training(Shown):
             "other on perturbed data. Recovered: the gain over what the attack takes from the "
             "other model; empty where that is not clear of zero."
         )
-        made = []
-        if self.rows:
-            made.append(
-                table(
-                    "training",
-                    "Models trained on perturbed copies, beside others",
-                    self.rows,
-                    [*_LABELS, *_BESIDE],
-                    n_labels=4,
-                    notes=[meant, drawn, *folds, *on_names(self.adversarial)],
-                )
-            )
-        if self.scores:
-            made.append(
-                table(
-                    "training-scores",
-                    "Every kind of models, over all its training seeds",
-                    self.scores,
-                    [*_LABELS, *_ALONE],
-                    n_labels=4,
-                    notes=[drawn, *folds],
-                )
-            )
-        return made
+        return [
+            table(
+                "training",
+                "Models trained on perturbed copies, beside others",
+                self.rows,
+                [*_LABELS, *_BESIDE],
+                n_labels=4,
+                notes=[meant, drawn, *folds, *on_names(self.adversarial)],
+            ),
+            table(
+                "training-scores",
+                "Every kind of models, over all its training seeds",
+                self.scores,
+                [*_LABELS, *_ALONE],
+                n_labels=4,
+                notes=[drawn, *folds],
+            ),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """What is gained under every attack, and learning curves."""
-        gains = tuple(
-            Point(
-                x=r.attack, y=r.scores.gain, series=r.model, panel=f"{r.dataset}, over {r.against}"
-            )
-            for r in self.rows
-            if r.scores.gain.value is not None
-        )
-        charts = []
-        if gains:
-            charts.append(
-                Chart(
-                    name="gain",
-                    title="What training on perturbed copies gains under attack",
-                    kind="dots",
-                    x="attack",
-                    y="gain",
-                    points=gains,
-                    unit=False,
+        gains = Chart(
+            name="gain",
+            title="What training on perturbed copies gains under attack",
+            kind="dots",
+            x="attack",
+            y="gain",
+            points=tuple(
+                Point(
+                    x=r.attack,
+                    y=r.scores.gain,
+                    series=r.model,
+                    panel=f"{r.dataset}, over {r.against}",
                 )
-            )
+                for r in self.rows
+                if r.scores.gain.value is not None
+            ),
+            unit=False,
+        )
         measures = [one.measure for one in self.models if one.measure and one.curve]
         on_dev = _called(measures[0]) if measures else ""
-        for name, of, title in (
-            ("loss", lambda point: point.loss, "training loss"),
-            ("score", lambda point: point.score, f"{on_dev} on dev data"),
-        ):
-            points = tuple(_learning(self.models, of))
-            if points:
-                charts.append(
-                    Chart(
-                        name=f"learning-{name}",
-                        title=f"Learning: {title}",
-                        kind="lines",
-                        x="epoch",
-                        y=title,
-                        points=points,
-                        unit=False,
-                        by_model=True,
-                    )
-                )
-        return charts
+        learning = [
+            Chart(
+                name=f"learning-{name}",
+                title=f"Learning: {title}",
+                kind="lines",
+                x="epoch",
+                y=title,
+                points=tuple(_learning(self.models, of)),
+                unit=False,
+                by_model=True,
+            )
+            for name, of, title in (
+                ("loss", lambda point: point.loss, "training loss"),
+                ("score", lambda point: point.score, f"{on_dev} on dev data"),
+            )
+        ]
+        return [gains, *learning]
 
     def remarks(self) -> Sequence[Remark]:
         """What was said before training, and where names come from."""

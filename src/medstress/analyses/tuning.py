@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -22,14 +22,14 @@ from medstress.analyses.shown import (
     Entry,
     Field,
     Form,
+    OfAttack,
     Point,
     Remark,
     Shown,
     Table,
+    attack_labels,
     column,
-    label,
     panel,
-    place_labels,
     table,
 )
 from medstress.core.arms import Place
@@ -63,13 +63,9 @@ class GridPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(OfAttack):
     """All values of n of one attack in one place, by ascending n."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     """The label without n."""
     template: Template
     n_items: int
@@ -98,13 +94,9 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(OfAttack):
     """The n that was chosen in one place and regime."""
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str
     template: Template
     regime: str
     """`n < 0`, names near the right answer, or `n > 0`, names far from it."""
@@ -512,10 +504,6 @@ def _choice_from(row: Mapping[str, Any]) -> Choice:
     return Choice(**{**row, "tuned_on": rate, "reported_on": None})
 
 
-def _labels(of: Callable[[Any], Grid | Choice]) -> list[Field[Any]]:
-    return [column("Attack", lambda row: label(of(row).attack)), *place_labels(of)]
-
-
 def _eligible(one: Choice) -> Entry:
     return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
 
@@ -529,7 +517,7 @@ def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Fi
 
 def _choice_fields(metric: str) -> list[Field[Any]]:
     return [
-        *_labels(lambda one: one),
+        *attack_labels(lambda one: one),
         column("Regime", "regime", wide=True),
         column("n", "n", "number"),
         column("Items tuned on", "tuned_on.n_items", "count", wide=True),
@@ -543,7 +531,7 @@ def _choice_fields(metric: str) -> list[Field[Any]]:
 
 def _grid_fields(metric: str) -> list[Field[Any]]:
     return [
-        *_labels(lambda row: row[0]),
+        *attack_labels(lambda row: row[0]),
         column("n", lambda row: row[1].n, "number"),
         column(metric, lambda row: row[1].estimate, "share"),
         column("Eligible", lambda row: row[0].n_eligible, "count"),

@@ -65,7 +65,7 @@ class VerdictOfRun:
     name = "verdict"
 
     def compute(self, run: Run) -> Verdict:
-        """Choose the arm that surely takes most, of the run and of each model."""
+        """Choose the arm that takes most beyond harmless edits, of the run and of each model."""
         results = run.of(RESULTS)
         return verdict_of(run, results.attacks if results else [])
 
@@ -311,11 +311,14 @@ def _conclude(run: Run, rows: Sequence[Row], victim: str | None = None) -> Verdi
     facts = list(facts_of(run, rows))
     if not facts:
         return _nothing(rows, victim)
-    # Drops of a score and shares of answers cannot be compared: a score goes first. One question of
-    # one is the highest share there is, and says least.
-    alike = [f for f in facts if f.score is not None] or facts
-    most = max(f.n_right for f in alike)
-    worst = max((f for f in alike if 2 * f.n_right >= most), key=lambda f: f.rank)
+    # Drops of a score and counts of answers cannot be compared: a score goes first. A drop on few
+    # texts may be the largest there is, and says least.
+    scored = [f for f in facts if f.score is not None]
+    most = max((f.n_right for f in scored), default=0)
+    worst = max(
+        [f for f in scored if 2 * f.n_right >= most] or facts,
+        key=lambda f: f.rank,
+    )
     own = [f for f in facts if f.model == worst.model and f is not worst]
     rules = [next(rule for rule in rules if rule.holds(worst)) for rules in (FIRST, SECOND)]
     first, second = (rule.text.format(**worst.words) for rule in rules)

@@ -23,17 +23,17 @@ from medstress.engine.replay import Differs, NotHereError, Recorded
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.work import Work
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.sentence_groups import free_group
 from medstress.explain.explanation import Settings as ExplainSettings
 from medstress.explain.plan import explanations
 from medstress.explain.run import last_edits
+from medstress.running.transfer import plan
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, studies
 from medstress.significance.settings import Settings
 from medstress.stats.permutation import ControlPlan
 from medstress.store.reader import StoredWork
 from medstress.tasks.victim import Victim
-from medstress.transfer.inquiries import plan
 
 
 def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator[Work]:

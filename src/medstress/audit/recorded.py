@@ -43,10 +43,14 @@ from medstress.experiment.file.config import (
     ExperimentTable,
 )
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups
 from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.experiment.plan.sentence_groups import SentenceGroupPart, sentence_resources
+from medstress.experiment.plan.sentence_groups import (
+    SentenceGroupPart,
+    free_group,
+    sentence_resources,
+    with_names,
+)
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
 from medstress.prompts import DEFAULT as DEFAULT_PROMPTS
 from medstress.prompts import load_prompts

@@ -45,7 +45,7 @@ from medstress.store.missing import no_run
 from medstress.store.opening import interpreting
 from medstress.store.reader import RunReader, StoredWork
 from medstress.store.review_store import reviews_digests, with_reviews
-from medstress.store.root import checked_root
+from medstress.store.root import SUPERSEDED, checked_root
 from medstress.store.run_store import FILE
 from medstress.store.whole_check import Whole, check_whole
 from medstress.version import __version__
@@ -260,6 +260,9 @@ class _Verifying:
             if row is None:
                 continue
             stored = self._run.work(row)
+            if work.id in self._manifest.get(SUPERSEDED, ()):
+                what = f"that {work.attack_label} asks of item {work.item.id!r}"
+                yield _break("trials", row, "a follow-up that another has replaced", f"one {what}")
             yield from self._place(work, stored, work.attack_spec)
             takes = self._bench.takes_requests(work)
             try:

@@ -53,6 +53,8 @@ class BackendOptions:
     """openai: the most tokens per minute, in and out."""
     timeout_seconds: float = ANSWER_SECONDS
     """openai: time limit of one whole request, in seconds."""
+    greets: bool = True
+    """openai: whether opening fails if the server is not there."""
     match_model: str | None = None
     """openai: which answering model is taken for the requested one: `exact`, `loose` (None) or
     `any`."""

@@ -143,7 +143,7 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
     if args.out is not None:
         _write(run.name, explanations, Path(args.out))
     if args.json:
-        print(json.dumps(explanations and as_json(explanations), ensure_ascii=False))
+        print(json.dumps(explanations and as_json(explanations)))
         return
     out = screen()
     remarks = explanations.remarks() if explanations else ()

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from medstress.core.errors import OtherRunError, UsageError, command_of, flag_of
+from medstress.core.errors import (
+    DataError,
+    OtherRunError,
+    StoreError,
+    UsageError,
+    command_of,
+    flag_of,
+)
 from medstress.files.writing import free
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
@@ -62,7 +69,9 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
         return "next", _line(corrected)
     if (command := command_of(error)) is not None:
         return ("once mended", _line(arguments)) if _is(command, arguments) else ("next", command)
-    if (install := _INSTALL.search(sentence)) is not None:
+    # What a folder holds may look like a command.
+    is_a_strangers = isinstance(error, StoreError | DataError)
+    if not is_a_strangers and (install := _INSTALL.search(sentence)) is not None:
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
         return "next", _line(with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))

@@ -18,8 +18,9 @@ def test_cli(args: argparse.Namespace) -> int:
     from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.report.terminal import print_table
+    from medstress.running.asking import run_tests
     from medstress.running.kept_summary import keep_summary
-    from medstress.significance.run import Selection, run_tests
+    from medstress.running.medfuzz_tests import Selection
 
     names = ("null", "max_calls", "generator", "adjust")
     changes = {name: getattr(args, name) for name in names} | {"controls": _controls(args.controls)}

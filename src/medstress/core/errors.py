@@ -61,6 +61,10 @@ class UsageError(MedstressError):
     """The user can fix it: a wrong key, file, flag or combination."""
 
 
+class UnreachableError(UsageError):
+    """A server is not there."""
+
+
 class DataError(MedstressError):
     """An item breaks its contract; the message names the source, the row and the field."""
 

@@ -15,6 +15,7 @@ from medstress.datasets.forms.naming import called, columns_of
 from medstress.datasets.hub import is_hub_name, is_pubtator
 from medstress.datasets.tables.columnar import is_saved
 from medstress.datasets.tables.reading import read_table
+from medstress.files.bounded import TooLargeError
 
 QUESTIONS = {
     ".csv": "csv",
@@ -127,6 +128,8 @@ def _of_file(path: Path) -> str | None:
         return "iob"
     try:
         rows = read_table(path).rows
+    except TooLargeError:
+        raise
     except MedstressError:
         return QUESTIONS[ending]  # whose reader says what is wrong
     columns = columns_of(row for _, row in rows if isinstance(row, dict))

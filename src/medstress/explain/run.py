@@ -14,9 +14,9 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
-from medstress.running.follow_ups import Stage
+from medstress.running.asking import ask
 from medstress.running.prepare import Watcher
-from medstress.running.run import ask
+from medstress.running.stages import Stage
 from medstress.store.codec import edits_text
 from medstress.store.reader import RunReader
 
@@ -52,13 +52,15 @@ def run_explanations(
         StoreError: the folder is a run of another experiment.
     """
     check_installed()
-    choose(Run.open(folder).trials, selection)  # before any model is loaded
+    chosen = choose(Run.open(folder).trials, selection)  # before any model is loaded
+    n = 2 * settings.evaluations * len(chosen)
     return ask(
         folder,
         [explaining(selection, settings)],
         experiment,
         overrides=overrides,
         confirm=confirm,
+        most=lambda _: f"at most {n:,} masked texts",
         dry_run=dry_run,
         watcher=watcher,
     )
@@ -95,7 +97,14 @@ def explaining(selection: Selection, settings: Settings) -> Stage:
                 "finer values stay"
             )
 
-    return Stage(name="explain", works=works, words=words)
+    def most(_: Prepared, work: Explanation) -> int:
+        return 2 * work.settings.evaluations
+
+    def choice(bench: Prepared, run: Run) -> Mapping[str, Any]:
+        own = [str(one.spec["trial"]) for one in works(bench, run)]
+        return {"settings": settings.as_json(), "trials": own} if own else {}
+
+    return Stage(name="explain", works=works, most=most, words=words, choice=choice)
 
 
 def _finest(run: Run) -> dict[tuple[str, str], int]:

@@ -15,11 +15,18 @@ from medstress.files.reading import decode_utf8, read_bytes, read_json, reading
 
 T = TypeVar("T", bound=Sized | Exception)
 
+
+class TooLargeError(DataError):
+    """A file holds more than a limit allows."""
+
+
 MAX_BYTES = 256 << 20
 """Bytes of a file."""
+MAX_LINE = 16 << 20
+"""Bytes of a line."""
 MAX_LINES = 5_000_000
 """Lines of a file of tokens or annotations."""
-MAX_ROWS = 1_000_000
+MAX_ROWS = 500_000
 """Rows of a table."""
 MAX_COLUMNS = 1_000
 """Columns of a table."""
@@ -38,10 +45,10 @@ def check_most(path: Path, n: int, most: int, what: str, mend: str = "take a par
         mend: what to do.
 
     Raises:
-        DataError: it holds more.
+        TooLargeError: it holds more.
     """
     if n > most:
-        raise DataError(f"{path}: expected at most {most:,} {what}, got {n:,}; {mend}")
+        raise TooLargeError(f"{path}: expected at most {most:,} {what}, got {n:,}; {mend}")
 
 
 def check_file(path: Path) -> None:
@@ -64,6 +71,20 @@ def read_data(path: Path) -> bytes:
     return read_bytes(path)
 
 
+def check_line_lengths(path: Path, data: bytes) -> None:
+    """Refuse a line of more bytes than the limit.
+
+    Raises:
+        TooLargeError: there is one.
+    """
+    start = 0
+    while len(data) - start > MAX_LINE:
+        end = data.rfind(b"\n", start, start + MAX_LINE + 1)
+        if end < 0:
+            raise TooLargeError(f"{path}: expected lines of at most {MAX_LINE:,} bytes; mend it")
+        start = end + 1
+
+
 def data_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers from 1, without line ends.
 
@@ -73,6 +94,7 @@ def data_lines(path: Path) -> Iterator[tuple[int, str]]:
         DataError: see `check_file`; too many lines; a line is not UTF-8, raised when it is reached.
     """
     data = read_data(path).removeprefix(b"\xef\xbb\xbf")
+    check_line_lengths(path, data)
     check_most(path, data.count(b"\n"), MAX_LINES, "lines")
     lines = data.split(b"\n")
     return ((n, decode_utf8(raw, path, n).rstrip("\r")) for n, raw in enumerate(lines, start=1))

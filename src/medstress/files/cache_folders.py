@@ -28,10 +28,15 @@ def state_dir(part: str) -> Path:
 
     The environment variable MEDSTRESS_STATE moves it.
     """
+    root = os.environ.get("MEDSTRESS_STATE")
+    if root:
+        return _made(Path(root), part, is_own=True)
     from platformdirs import user_state_path
 
-    root = os.environ.get("MEDSTRESS_STATE")
-    return _made(Path(root) if root else user_state_path("medstress"), part, is_own=True)
+    own = user_state_path("medstress")
+    # The specification of XDG_STATE_HOME: a relative path is ignored.
+    base = own if own.is_absolute() else Path.home() / ".local" / "state" / "medstress"
+    return _made(base, part, is_own=True)
 
 
 def _made(base: Path, part: str, *, is_own: bool) -> Path:

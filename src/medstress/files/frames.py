@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -22,6 +23,8 @@ Types: TypeAlias = Mapping[str, Type]
 
 
 FORMATS = ("jsonl", "csv", "parquet")
+_STEERS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Of the characters that JSON may hold as they are, those that steer a terminal."""
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], to: Path, types: Types) -> int:
@@ -83,7 +86,7 @@ def check_ending(to: Path) -> str:
 def _write_jsonl(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
     n = 0
     for row in rows:
-        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        stream.write(json_text(row) + "\n")
         n += 1
     return n
 
@@ -101,7 +104,18 @@ def _write_csv(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
 def text_of(value: Any) -> Any:
     """Return a value as a cell of CSV: objects and arrays as JSON text, all else unchanged."""
     is_json = isinstance(value, Mapping | list | tuple)
-    return json.dumps(value, ensure_ascii=False) if is_json else value
+    return json_text(value) if is_json else value
+
+
+def json_text(value: Any) -> str:
+    r"""Return JSON in which characters that steer a terminal are escapes, and other letters not.
+
+    >>> print(json_text(["é", "\x1b[2J\x9b\u202e"]))
+    ["é", "\u001b[2J\u009b\u202e"]
+    """
+    return _STEERS.sub(
+        lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False)
+    )
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], types: Types) -> DataFrame:

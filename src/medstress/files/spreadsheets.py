@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 _BEGINS = "'*[=+\\-@\t\r\n＝＋－＠]"
+_STEERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+"""Characters that control a terminal or turn the writing direction; a cell has a mark for each."""
 _FORMULA = re.compile(f"(^|;)(?={_BEGINS})")
 _NEUTRAL = re.compile(f"(^|;)'(?={_BEGINS})")
 
@@ -52,9 +54,13 @@ class Writer:
         buffer = io.StringIO(newline="")
         # The default line end makes `csv` quote both CR and LF: either ends a line for some reader.
         writer = csv.DictWriter(buffer, self._fields)
-        writer.writerow({name: neutral(value) for name, value in row.items()})
+        writer.writerow({name: neutral(_marked(value)) for name, value in row.items()})
         line = buffer.getvalue().removesuffix(csv.excel.lineterminator)
         self._stream.write(line + self._line_end)
+
+
+def _marked(value: Any) -> Any:
+    return _STEERS.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
 
 
 class Reader:

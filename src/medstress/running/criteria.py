@@ -187,7 +187,7 @@ def entries(prepared: Prepared, known: Mapping[str, Any], *, has_answers: bool) 
             come now are called post hoc.
     """
     slices = describe_slices(prepared, known.get("slices"), is_asked=has_answers)
-    criteria = _described(prepared)
+    criteria = _described(prepared, known)
     own = {} if has_answers else fixed_family(prepared.experiment.test)
     if slices is not None or known.get("slices"):
         own["slices"] = slices
@@ -210,18 +210,17 @@ def _adds_items(prepared: Prepared, known: Mapping[str, Any]) -> bool:
     )
 
 
-def _described(prepared: Prepared) -> dict[str, Any] | None:
+def _described(prepared: Prepared, known: Mapping[str, Any]) -> dict[str, Any] | None:
     if not prepared.experiment.require or not prepared.portion.is_judged:
         return None
     criteria = [each.as_json() for each in prepared.experiment.require]
     # Slices of other properties would change the level of all simultaneous intervals.
     slices = prepared.experiment.slices
     by = sorted(slices.by) if slices and any("slice" in each for each in criteria) else []
-    baselines = {
-        each["against"]["run"]: describe_baseline(prepared.base, each["against"]["run"])
-        for each in criteria
-        if "against" in each
-    }
+    # A finished run is not asked again because its baseline has moved or grown.
+    kept = (known.get(KEY) or {}).get("baselines", {}) if known.get("complete") else {}
+    runs = [one["against"]["run"] for one in criteria if "against" in one]
+    baselines = {run: kept.get(run) or describe_baseline(prepared.base, run) for run in runs}
     ordered = sorted(canonical_json(each) for each in criteria)
     return {
         "hash": content_hash([ordered, by, baselines]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,10 +24,11 @@ from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.noise import NonEntityNoise
-from medstress.attacks.protocol import Attack, SearchOn
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
+from medstress.engine.work import Work
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
@@ -134,7 +135,9 @@ class DryRun(Shown):
         least = "Least loss beside harmless edits that is found with 80 % power"
         return [
             table("queries", "At most (exact bound)", rows, bounds),
-            table("cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE),
+            table(
+                "cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE, notes=_TOKENS
+            ),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
         ]
 
@@ -182,20 +185,13 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         labels = victim_labels(prepared.experiment.victim)
         victims = [Victim(label=one, task=unopened, backend=unopened) for one in labels]
         prepared = replace(prepared, victims=victims)
-    prices = all_prices(prepared.experiment)
-    usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
-    asked = [*(one.label for one in prepared.victims), *(one.label for one in prepared.roles)]
-    bills = {label: Counter[str]() for label in asked}
-    counting = _Counting(prepared, usual, bills)
+    counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
     for trial in prepared.trials():
         counting.add(trial)
-    total = Counter[str]()
-    for label, bill in bills.items():
-        _price(bill, usual.get(label, Usual()), prices.get(label))
-        total.update(bill)
+    costs, total = counting.costs()
     return DryRun(
-        costs=[_cost(label, bill, usual.get(label)) for label, bill in bills.items()],
-        total=_cost("all", total),
+        costs=costs,
+        total=total,
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
@@ -203,31 +199,51 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     )
 
 
+def follow_up_lines(
+    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+) -> Iterator[str]:
+    """Yield what tests or explanations cost at most, by model.
+
+    Args:
+        prepared: the experiment, with its victims open.
+        works: what is left to ask, each with its most queries.
+        folder: of the run.
+    """
+    counting = _Counting(prepared, folder)
+    for work, n in works:
+        counting.add_work(work, n)
+    for cost in counting.costs()[0]:
+        if cost.calls:
+            parts = [f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls"]
+            parts += [f"about {cost.tokens:,.0f} tokens for so many"] if cost.tokens else []
+            parts += [dollars(cost.usd)] if cost.usd is not None else []
+            parts += [f"{cost.minutes:,.2g} minutes"] if cost.minutes is not None else []
+            yield ", ".join(parts)
+
+
 class _Counting:
     """Counts the trials of a plan, each on the bill of its model."""
 
-    def __init__(
-        self, prepared: Prepared, usual: Mapping[str, Usual], bills: dict[str, Counter[str]]
-    ) -> None:
-        self._prepared, self._usual, self._bills = prepared, usual, bills
+    def __init__(self, prepared: Prepared, folder: Path | None) -> None:
+        victims, self._prepared = prepared.victims, prepared
+        self._usual = {one.label: usual_of(one, prepared, folder) for one in victims}
+        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._bills = {label: Counter[str]() for label in labels}
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
-        self._plans: dict[Hashable, tuple[Attack, int, int | None, str, float]] = {}
+        self._kinds: dict[int, tuple[Attack, AttackTraits, str]] = {}
+        self._plans: dict[Hashable, tuple[int, int | None, float, bool]] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
-        attack, item, traits, label = (
-            trial.attack,
-            trial.item,
-            trial.attack.traits,
-            trial.victim.label,
-        )
-        n, most_checks, draws, growth = self._plan(trial)
-        if most_checks is None and not attack.is_static_on(item):
+        attack, item, label = trial.attack, trial.item, trial.victim.label
+        traits, draws = self._kind(attack, trial.attack_label)
+        n, most_checks, growth, is_static = self._plan(trial, traits)
+        if most_checks is None and not is_static:
             return
         tables, usual = self._prepared.experiment, self._usual[label]
         n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
-        size, clean = self._clean(trial)
+        size, clean = self._clean(trial, in_turns=traits.in_turns)
         n_clean = self._unpaid(clean, 1)
         self._bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
@@ -239,12 +255,9 @@ class _Counting:
             n_checks = self._unpaid(
                 (drawn, str(traits.goal), traits.unreadable_is_success), n_checks
             )
-            about, lost = (
-                about * (new + n_checks) / max(most, 1),
-                lost * (new + n_checks) / max(most, 1),
-            )
-            n = new
-        elif attack.is_static_on(item):  # the entities of a text share its copy
+            share = (new + n_checks) / max(most, 1)
+            n, about, lost = new, about * share, lost * share
+        elif is_static:  # the entities of a text share its copy
             n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
             about = float(n)
         self._bill(label, "controls" if is_control else "attacks", n, about, size, growth)
@@ -265,6 +278,22 @@ class _Counting:
             if tables.test is not None and tables.test.significance:
                 n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
                 self._bill(label, "tests", n, n * lost, size, growth)
+
+    def add_work(self, work: Work, n: int) -> None:
+        """Count the queries of a work to its victim; roles are not counted."""
+        size = size_of(work.victim.task, work.item, work.victim.backend.identity.name)
+        self._bill(work.victim.label, "tests", n, n, size)
+
+    def costs(self) -> tuple[list[Cost], Cost]:
+        """Return what every model costs, and their sum."""
+        prices, total = all_prices(self._prepared.experiment), Counter[str]()
+        for label, bill in self._bills.items():
+            _price(bill, self._usual.get(label, Usual()), prices.get(label))
+            total.update(bill)
+        bills = self._bills.items()
+        return [_cost(label, bill, self._usual.get(label)) for label, bill in bills], _cost(
+            "all", total
+        )
 
     def _add_roles(self, trial: Trial, attack: MedFuzz, n: int, about: float) -> None:
         """Count what a trial of MedFuzz, and the test of its success, ask attacker and judges."""
@@ -324,23 +353,31 @@ class _Counting:
         self._paid[key] = max(n, before)
         return max(n - before, 0)
 
-    def _plan(self, trial: Trial) -> tuple[int, int | None, str, float]:
-        """Return a trial's most queries and checks, what its draws depend on, and what edits add.
+    def _kind(self, attack: Attack, label: str) -> tuple[AttackTraits, str]:
+        """Return what an attack says of itself, and what tells its draws from those of others."""
+        if id(attack) not in self._kinds:
+            traits, draws = attack.traits, label
+            if isinstance(attack, ControlArm):
+                # Conversations are the attack's own, and so are the spans that get random names.
+                is_own = traits.in_turns or isinstance(attack.control, RandomNames)
+                own = {**attack.of.spec(), "budget": None} if is_own else None
+                draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
+            self._kinds[id(attack)] = attack, traits, draws  # it lives, so that its id stays
+        return self._kinds[id(attack)][1:]
 
-        Checks are None where the item cannot be attacked.
+    def _plan(self, trial: Trial, traits: AttackTraits) -> tuple[int, int | None, float, bool]:
+        """Return a trial's most queries and checks, the bytes edits add, and if it is a copy.
+
+        Checks are None where the item cannot be attacked. Seeds and models differ in nothing here.
         """
-        attack, item, resources, traits = (
-            trial.attack,
-            trial.item,
-            trial.resources,
-            trial.attack.traits,
-        )
-        key = (id(attack), trial.victim.label, trial.dataset, trial.group, item.id, item.unit)
+        attack, item, resources = trial.attack, trial.item, trial.resources
+        is_unseen = trial.victim.misses(traits.edits_only)
+        key = (id(attack), is_unseen, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
-            n, n_checks, draws, growth = 0, None, trial.attack_label, traits.adds_bytes
-            is_open = not trial.victim.misses(traits.edits_only)
-            is_open = is_open and attack.obstacle(item, resources) is None
-            if is_open or attack.is_static_on(item):
+            n, n_checks, growth = 0, None, traits.adds_bytes
+            is_static = attack.is_static_on(item)
+            is_open = not is_unseen and attack.obstacle(item, resources) is None
+            if is_open or is_static:
                 n = attack.most_queries(item, resources)
             if is_open:
                 # A success that is refuted, or that fewer edits may give, is followed by another.
@@ -348,16 +385,10 @@ class _Counting:
                 goes_on |= traits.search_on is SearchOn.SMALLER
                 n_checks = min(2 if goes_on and not isinstance(attack, ControlArm) else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
-            if isinstance(attack, ControlArm):
-                # Conversations are the attack's own, and so are the spans that get random names.
-                is_own = traits.in_turns or isinstance(attack.control, RandomNames)
-                own = {**attack.of.spec(), "budget": None} if is_own else None
-                draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
             if traits.puts_one_name:
                 growth = self._longest(resources.perturbations.names)
-            known = math.inf if growth is None else growth
-            self._plans[key] = attack, n, n_checks, draws, known  # the key holds the attack's id
-        return self._plans[key][1:]
+            self._plans[key] = n, n_checks, math.inf if growth is None else growth, is_static
+        return self._plans[key]
 
     def _longest(self, names: Sequence[str]) -> int:
         """Return the most bytes of a name."""
@@ -368,11 +399,10 @@ class _Counting:
             self._paid[key] = max(lengths, default=0)
         return self._paid[key]
 
-    def _clean(self, trial: Trial) -> tuple[Size, Hashable]:
+    def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
         """Return the size of the query about a trial's clean item, and what trials share it."""
         victim, item, is_open = trial.victim, trial.item, trial.victim.backend is not None
-        in_turns = is_open and trial.attack.traits.in_turns
-        conversation = content_hash(victim.task.spec()) if in_turns else ""
+        conversation = content_hash(victim.task.spec()) if in_turns and is_open else ""
         key = ("clean", victim.label, trial.dataset, item.id, conversation)
         if key not in self._sizes:
             unknown = Size(about_in=math.inf, most_in=math.inf)
@@ -485,6 +515,11 @@ def _cents(usd: float | None) -> float | None:
     return None if usd is None else math.ceil(usd * 100 - 1e-9) / 100
 
 
+def _share(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
+
+
+_TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
 _ESTIMATE: list[Field[Cost]] = [
     column("Model", "model"),
     column("Queries, about", lambda cost: round(cost.about_queries), "count"),
@@ -500,12 +535,9 @@ _LEAST: list[Field[Least]] = [
     column("Group", "group"),
     column("Items", "n_items", "count"),
     column("Right at first", "accuracy", "score"),
+    column("Least loss", lambda least: " or ".join(map(_share, least.losses))),
     column(
-        "Least loss",
-        lambda least: " or ".join("none" if one is None else f"{one:.3f}" for one in least.losses),
-    ),
-    column(
-        "if so many differ",
+        "if they differ on",
         lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
     ),
     column("From", "source"),

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from medstress.core.controls import left_out_sentences
 from medstress.core.words import plural
 from medstress.experiment.plan.attack_checks import score_lines
+from medstress.experiment.plan.manifest import surrogates_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import describe_slices
-from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import named_backends, watched_lines
 from medstress.tasks.multiple_choice import AnswerBy
 

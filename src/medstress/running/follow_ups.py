@@ -1,25 +1,21 @@
-"""What is asked and computed after the trials of a run: stages, distances, similarities.
-
-A stage is a pure function of an experiment and its run, the same in every process: it asks and
-writes nothing. Another gives what is said before it costs money, a third what the manifest keeps.
-"""
+"""What an experiment asks and computes after its trials: stages, distances, similarities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from medstress.analyses.coverage import BINS
 from medstress.analyses.run import Run
 from medstress.core.hashing import content_hash
-from medstress.engine.work import Work
+from medstress.engine.requests import Purpose
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
 from medstress.experiment.plan.plan import Prepared
+from medstress.running.stages import Stage
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 from medstress.store.review_store import reviews_digests
@@ -31,30 +27,18 @@ ToEmbed: TypeAlias = tuple[int, str, str]
 """(trial, prompt before, prompt of the first success)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """Works that need the trials of a run."""
-
-    name: str
-    works: Callable[[Prepared, Run], Iterable[Work]]
-    """What is asked; what has ended is among it."""
-    words: Callable[[Prepared, Run], Iterable[str]] = lambda *_: ()
-    """What the user should read before it costs money."""
-    entries: Callable[[Prepared, Run], Mapping[str, Any]] = lambda *_: {}
-    """What the manifest keeps of it from before its first call."""
-
-
 def stages_of(bench: Prepared) -> list[Stage]:
     """Return what an experiment asks after its trials."""
     table, analysis, stages = bench.experiment.test, bench.experiment.analysis, list[Stage]()
     if table is not None:
-        from medstress.significance.run import FAITHFULNESS, significance
+        from medstress.running.medfuzz_tests import FAITHFULNESS, significance
 
         stages += [FAITHFULNESS, significance()] if table.significance else [FAITHFULNESS]
     if analysis.transfer or analysis.universality:
-        from medstress.transfer.inquiries import plan
+        from medstress.running.transfer import plan
 
-        stages.append(Stage(name="transfer and reuse", works=plan))
+        purposes = frozenset({Purpose.TRANSFER, Purpose.UNIVERSALITY})
+        stages.append(Stage(name="transfer and reuse", works=plan, purposes=purposes))
     return stages
 
 

@@ -268,9 +268,7 @@ def _collected(ray: Any, tasks: dict[Any, int], n_trials: int, watcher: Watcher)
         while tasks:
             watcher.note(f"{len(ends)} of {plural(n_shards, 'shard')} done")
             watcher.progress(progress)
-            for ready in ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)[0]:
-                number = tasks.pop(ready)
-                end = _end(ray, ready, number)
+            for end in _ended(ray, tasks):
                 if end.error is not None:
                     kind, sentence = end.error
                     raise _ERRORS[kind](sentence)
@@ -287,17 +285,21 @@ def _collected(ray: Any, tasks: dict[Any, int], n_trials: int, watcher: Watcher)
     return ends
 
 
-def _end(ray: Any, task: Any, number: int) -> ShardEnd:
+def _ended(ray: Any, tasks: dict[Any, int]) -> Iterator[ShardEnd]:
+    """Wait a second, and yield how tasks ended; they are taken from the table."""
+    number = 0
     try:
-        end: ShardEnd = ray.get(task)
+        for task in ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)[0]:
+            number = tasks.pop(task)
+            yield ray.get(task)
     except ray.exceptions.RayTaskError:
         raise  # a bug, with the worker's traceback
     except ray.exceptions.RayError as error:
+        what = f"the worker of shard {number} was lost {MAX_RETRIES + 1} times"
         raise StoreError(
-            f"shard {number}: its worker was lost {MAX_RETRIES + 1} times ({reason(error)}); what "
-            "it stored is kept, and the same command goes on"
+            f"{what if number else 'the Ray cluster is gone'} ({reason(error)}); what was stored "
+            "is kept, and the same command goes on"
         ) from error
-    return end
 
 
 def _ray(address: str) -> Any:
@@ -312,11 +314,14 @@ def _ray(address: str) -> Any:
         raise UsageError(f"--ray {address}: expected local, auto or HOST:PORT")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_task_oom_retries", str(MAX_RETRIES))  # else without end
     if address == LOCAL:
         # Read when Ray is imported: then it takes 127.0.0.1 for an address and listens there alone.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
+    else:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # else it waits for minutes
     with importing("--ray: the package ray", "ray"):
         ray: Any = import_module("ray")
     if address == LOCAL and tuple(map(int, re.findall("[0-9]+", ray.__version__)[:2])) < _OLDEST:

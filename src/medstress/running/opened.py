@@ -4,22 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 
+from medstress.attacks.controls.arm import ControlArm
+from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
+from medstress.experiment.plan.attack_checks import check_probes
 from medstress.experiment.plan.conversations import check_conversations
+from medstress.experiment.plan.dataset_parts import with_fitting_passages
 from medstress.experiment.plan.parts import open_victims
-from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.probe_checks import check_probes
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.running.criteria import check_baselines
-from medstress.running.unseen_controls import drop_unseen_controls
+
+
+def drop_unseen_controls(prepared: Prepared) -> None:
+    """Leave out control arms whose edits no victim's prompt shows.
+
+    Args:
+        prepared: the experiment, with its victims open.
+
+    Raises:
+        UsageError: the file names such a control.
+    """
+    wanted = prepared.experiment.experiment.controls
+    asked = list(product(prepared.victims, prepared.datasets))
+    for part in list(prepared.attacks):
+        if not isinstance(part.attack, ControlArm):
+            continue
+        edited = part.traits.edits_only
+        if not asked or not all(victim.on(data.label).misses(edited) for victim, data in asked):
+            continue
+        reason = f"no victim's prompt shows {' or '.join(sorted(edited))}"
+        name = part.attack.control.name
+        if not isinstance(wanted, bool | None):
+            raise UsageError(
+                f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "
+                "leave it out of controls, or choose another prompt"
+            )
+        prepared.attacks.remove(part)
+        attack = part.label.removesuffix(f" / {name}")
+        prepared.controls = prepared.controls.without(attack, name, reason)
 
 
 @contextmanager
-def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+def opened_victims(
+    prepared: Prepared,
+    note: Callable[[str], None],
+    *,
+    greets: bool = True,
+    baselines: bool = True,
+) -> Iterator[None]:
     """Open victims and roles, check what only back ends know, and close them at the end.
+
+    Args:
+        prepared: the experiment.
+        note: receives what is being opened.
+        greets: whether servers have to be there.
+        baselines: whether the runs that criteria compare with are checked.
 
     Raises:
         UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
@@ -30,19 +73,22 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
     datasets = [(part.label, table.name) for part, table in pairs]
     prepared.victims = open_victims(
-        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets, greets=greets
     )
     try:
         check_conversations(prepared.victims, prepared.attacks)
         check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
+        prepared.roles = open_roles(
+            prepared.experiment.role, base, note, opened, seconds, greets=greets
+        )
         check_targets(named_backends(prepared))
         drop_unseen_controls(prepared)
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
-        check_baselines(prepared)
+        if baselines:
+            check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -198,7 +198,9 @@ def decide(
     if held.shard is not None and items is not None:
         _check_strays(held, items)
     _check_criteria(before, now, folder)
-    more = tuple(additions(before, now))
+    # What an open run asks after its trials is not begun yet, so it is not added either.
+    after = before if held.is_complete else replace(before, follow_ups=now.follow_ups)
+    more = tuple(additions(after, now))
     if wish.retry_failed and held.n_lost:
         return Opening(verb=Verb.RETRY, more=more)
     if more:

@@ -31,7 +31,6 @@ from medstress.experiment.plan.controls import (
     noise_controls,
 )
 from medstress.experiment.plan.dataset_parts import load_datasets
-from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
 from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
 from medstress.experiment.plan.plan import Prepared
@@ -39,8 +38,10 @@ from medstress.experiment.plan.roles import check_roles, with_roles
 from medstress.experiment.plan.sentence_groups import (
     SentenceGroupPart,
     check_kind,
+    free_group,
     kind_of_datasets,
     sentence_resources,
+    with_names,
 )
 from medstress.experiment.plan.spending import check_prices
 from medstress.running import criteria

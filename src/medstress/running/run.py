@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.analyses.run import Run
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
-from medstress.experiment.file.config import LIMITS, Experiment
+from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
@@ -23,7 +23,6 @@ from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running import criteria
 from medstress.running.follow_ups import (
-    Stage,
     computes_more,
     distances,
     follow_up_hashes,
@@ -32,10 +31,12 @@ from medstress.running.follow_ups import (
 )
 from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
-from medstress.running.own_runs import new_id, own_run, remember, who_is_asked
-from medstress.running.prepare import Watcher, prepare, resolve
+from medstress.running.own_runs import is_own_run, keep_own, new_id
+from medstress.running.prepare import Watcher, prepare
 from medstress.running.shared_cache import share_again
-from medstress.store.reader import read
+from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
+from medstress.store.reader import RunReader, stored_manifest
+from medstress.store.root import SUPERSEDED
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
@@ -43,6 +44,7 @@ from medstress.store.shared_cache import open_shared
 if TYPE_CHECKING:
     from filelock import FileLock
 
+T = TypeVar("T")
 _MEASURED = ("versions", "git_commit", "endpoints")
 """Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
 
@@ -111,11 +113,43 @@ def perform(
     folder = run_folder(bench, out, wish.shard)
     if wish.fresh:
         check_may_be_deleted(folder)
-    with locked(folder, bench, wait=wait) as lock, opened_victims(bench, watcher.note):
-        # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
-        if wish.shard is not None:
-            take_shard(bench, wish.shard)
-        return execute(bench, folder, wish, lock=lock, watcher=watcher)
+    with locked(folder, bench, wait=wait) as lock:
+
+        def work(absent: UsageError | None) -> Outcome:
+            if wish.shard is not None:
+                take_shard(bench, wish.shard)
+            return execute(bench, folder, wish, lock=lock, watcher=watcher, absent=absent)
+
+        return with_models(bench, folder, wish, watcher, work)
+
+
+def with_models(
+    bench: Prepared,
+    folder: Path,
+    wish: Wish,
+    watcher: Watcher,
+    work: Callable[[UsageError | None], T],
+) -> T:
+    """Do work with the models of an experiment open.
+
+    Models come before the store: if one cannot be opened, --fresh has deleted nothing. A finished
+    run can be called again while its server is down.
+
+    Args:
+        bench: the experiment.
+        folder: of its run.
+        wish: what the command asks for.
+        watcher: callbacks for progress.
+        work: is given the error of a server that is not there, to raise unless nothing is asked.
+    """
+    try:
+        with opened_victims(bench, watcher.note, baselines=wish.fresh):
+            return work(None)
+    except UnreachableError as error:
+        if wish.fresh or not stored_manifest(folder).get("complete"):
+            raise
+        with opened_victims(bench, watcher.note, greets=False, baselines=False):
+            return work(error)
 
 
 def run_experiment(
@@ -185,71 +219,6 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
 
 
-def ask(
-    folder: Path,
-    stages: Sequence[Stage],
-    experiment: str | Path | Mapping[str, Any] | None = None,
-    *,
-    overrides: Sequence[str] = (),
-    complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    confirm: Callable[[Sequence[str]], None] = lambda _: None,
-    dry_run: bool = False,
-    watcher: Watcher | None = None,
-) -> str | None:
-    """Ask more of the trials of a run; what was asked before is not asked again.
-
-    Models, servers and keys come from the experiment, never from the folder. The folder must be a
-    run of this experiment: its items, victims, roles and attacks are compared by content first.
-
-    Args:
-        folder: the run.
-        stages: what is asked.
-        experiment: the file, recipe or dict that the folder is a run of; default: what this user
-            ran in this folder on this machine.
-        overrides: as the command line's --set.
-        complete: fills in what the command decides, before the tables are checked.
-        confirm: is shown who is asked, where the experiment is not given; raises to refuse.
-        dry_run: say what would be asked, and ask nothing.
-        watcher: callbacks for progress.
-
-    Returns:
-        A sentence on the limit that ended it; None if everything was asked.
-
-    Raises:
-        UsageError: the experiment cannot be used, or is not known.
-        StoreError: the folder is a run of another experiment.
-    """
-    watcher = watcher or Watcher()
-    manifest = read(folder, lambda reader: reader.manifest)
-    given: str | Path | Mapping[str, Any] | Source
-    if experiment is None:
-        mine = own_run(folder, manifest)
-        given, overrides = mine.experiment, (*mine.overrides, *overrides)
-        if not dry_run:
-            checked, _, _ = resolve(given, overrides, complete=complete)
-            confirm(list(who_is_asked(checked)))
-    else:
-        given = experiment
-    bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
-    wish = Wish(asks_again=True, dry_run=dry_run)
-    lock = lock_folder(folder)
-    try:
-        with opened_victims(bench, watcher.note):
-            stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
-    finally:
-        lock.release()
-    if stop is None:
-        return None
-    own = bench.experiment.experiment
-    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
-    which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
-    return (
-        f"stopped at {which}: {stop.stage} is done for {stop.n_ended} of {stop.n_planned}; raise "
-        f"the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the "
-        "command to continue"
-    )
-
-
 @contextmanager
 def locked(
     folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = 0.0
@@ -285,6 +254,7 @@ def execute(
     *,
     lock: FileLock | None = None,
     watcher: Watcher,
+    absent: UsageError | None = None,
 ) -> Outcome:
     """Bring a folder to where an experiment wants it.
 
@@ -296,6 +266,7 @@ def execute(
             experiment asks.
         lock: of the folder, if the caller holds it.
         watcher: callbacks for progress.
+        absent: raised unless nothing is asked.
 
     Raises:
         UsageError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -315,7 +286,10 @@ def execute(
     ):
         bench.shared = shared
         claim_answers(bench)
-        opening = _open(store, bench, wish)
+        is_own, n_before = is_own_run(store), store.computed_totals()[0]
+        opening = _open(store, bench, wish, absent)
+        if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
+            is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
         if not wish.asks_again:
             share_again(store, bench)
             for line in (line for part in bench.datasets for line in part.understood):
@@ -328,6 +302,11 @@ def execute(
         is_complete = bool(manifest.get("complete"))
         if is_complete and not wish.dry_run:
             store.keep_root()
+        store.commit()
+        # A folder from elsewhere is one's own once one has asked something there.
+        joins = not wish.asks_again and opening.verb is not Verb.BEGIN
+        if is_own or (joins and store.computed_totals()[0] > n_before):
+            keep_own(store, None if wish.asks_again else bench, watcher)
         return Outcome(
             folder=folder,
             opening=opening,
@@ -338,7 +317,7 @@ def execute(
         )
 
 
-def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
+def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:
     """Decide what happens to the folder, and write its manifest before the first call."""
     known, has_answers = store.manifest(), not store.is_unanswered()
     if known and (has_answers or wish.asks_again):
@@ -369,6 +348,14 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
         for part in bench.datasets
     }
     opening = decide(Fingerprint.read(described), held, wish, items)
+    if opening.verb not in (Verb.NOTHING, Verb.ASK):
+        if absent is not None:
+            raise absent
+        criteria.check_baselines(bench)
+        described = _described(
+            bench, {**known, "complete": False}, store.folder, has_answers=has_answers
+        )
+        opening = decide(Fingerprint.read(described), held, wish, items)
     if opening.deletes:
         store.begin_anew()
         known, described = {}, _described(bench, {}, store.folder, has_answers=False)
@@ -382,11 +369,11 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        run_id = known.get("id") or new_id()
+        own = {} if bench.portion.shard else {"id": known.get("id") or new_id()}
         store.write_manifest(
             {
                 **described,
-                "id": run_id,
+                **own,
                 "started": known.get("started") or manifests.now(),
                 "finished": None,
                 "complete": False,
@@ -394,7 +381,6 @@ def _open(store: RunStore, bench: Prepared, wish: Wish) -> Opening:
                 "performance": known.get("performance") or {"wall_seconds": 0.0},
             }
         )
-        remember(run_id, store.folder, bench)
     store.commit()
     if opening.verb is Verb.RETRY:
         store.forget_failed()
@@ -458,16 +444,21 @@ def _follow_up(
     if not (stages or computes_more(bench)):
         return None
     run = Run.open(store.folder)
-    if not wish.asks_again:
-        store.write_distances(distances(bench, run))
     for stage in stages:
         for line in stage.words(bench, run):
             watcher.note(line)
             watcher.announce(line)
         if wish.dry_run:
+            from medstress.running.dry_run import follow_up_lines
+
+            ended = set(run.folder.read(RunReader.trials_of_analyses))
+            left = (one for one in stage.works(bench, run) if one.id not in ended)
+            most = [(one, stage.most(bench, one)) for one in left]
+            for line in follow_up_lines(bench, most, store.folder):
+                watcher.announce(line)
             continue
         works = list(stage.works(bench, run))
-        store.write_manifest(dict(stage.entries(bench, run)))
+        _keep_plan(store, bench, run, stage, works)
         watcher.note(f"{stage.name}: {len(works):,}")
         if works:
             progress = _scheduler(store, bench, watcher).run(works, len(works))
@@ -475,8 +466,25 @@ def _follow_up(
             if stop := _stop(stage.name, progress, len(works)):
                 return stop
     if not wish.asks_again:
+        store.write_distances(distances(bench, run))
         keep_similarities(store, bench, run, watcher.note)
     return None
+
+
+def _keep_plan(
+    store: RunStore, bench: Prepared, run: Run, stage: Stage, works: Sequence[FollowUp]
+) -> None:
+    """Write what a stage asks, what was chosen for it and what it replaces, before its calls."""
+    manifest = store.manifest()
+    entries = dict(stage.entries(bench, run))
+    choices = manifest.get(CHOICES, {})
+    if (choice := dict(stage.choice(bench, run))) and choice not in choices.get(stage.name, ()):
+        entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
+    before = set(manifest.get(SUPERSEDED, ()))
+    now = before - {work.id for work in works} | superseded(stage, works, store.follow_ups())
+    if now != before:
+        entries[SUPERSEDED] = sorted(now)
+    store.write_manifest(entries)
 
 
 def _scheduler(store: RunStore, bench: Prepared, watcher: Watcher) -> Scheduler:

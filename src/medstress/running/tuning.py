@@ -41,10 +41,16 @@ from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import write_text
 from medstress.running.dry_run import DryRun, dry_run
-from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Wish
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.run import Outcome, check_may_be_deleted, execute, locked, run_folder
+from medstress.running.run import (
+    Outcome,
+    check_may_be_deleted,
+    execute,
+    locked,
+    run_folder,
+    with_models,
+)
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
 from medstress.store.run_store import FILE, throw_away
@@ -272,27 +278,30 @@ def tune_experiment(
     with locked(folder, bench, others=(SPLIT_FOLDER, RESULT_FILE)) as lock:
         if not wish.fresh:
             _check_part(plan, folder)
-        # Models come before the store: if one cannot be opened, --fresh has deleted nothing.
-        with opened_victims(bench, watcher.note):
+
+        def work(absent: UsageError | None) -> Tuned:
             if wish.fresh:
                 with translated(folder):
                     throw_away(folder / SPLIT_FOLDER)
                     throw_away(folder)
                     (folder / RESULT_FILE).unlink(missing_ok=True)
-                wish = replace(wish, fresh=False)
+            again = replace(wish, fresh=False)
             grid = plan.tuning()
             # The split may hold victims that were left out of the report, and that may be removed.
             grid.portion = replace(grid.portion, may_lack=_left_out(split))
             held = lock if plan.same_items else None
-            tuning = execute(grid, split, wish, lock=held, watcher=watcher)
+            tuning = execute(grid, split, again, lock=held, watcher=watcher, absent=absent)
             report = tuning if plan.same_items else None
             if report is None and (best := _chosen(plan, split)) is not None:
                 _check_choices(folder, best.choices)
                 rest = plan.report(best, tuning.usage)
-                report = execute(rest, folder, wish, lock=lock, watcher=watcher)
-        if report is not None:
+                report = execute(rest, folder, again, lock=lock, watcher=watcher, absent=absent)
+            return Tuned(tuning=tuning, report=report)
+
+        tuned = with_models(bench, folder, wish, watcher, work)
+        if tuned.report is not None:
             _write_result(folder)
-        return Tuned(tuning=tuning, report=report)
+        return tuned
 
 
 def tuning_costs(plan: TuningPlan) -> list[tuple[str, DryRun]]:

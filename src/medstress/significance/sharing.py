@@ -20,15 +20,17 @@ def leaders(successes: Sequence[Described]) -> dict[str, Trial]:
     places, forms and categories, and about as many words. T of both is then estimated with the
     leader's worked questions, which the other attack did not search.
 
+    The first has the smallest seed, then repeat, so that it does not matter when a seed joined.
+
     Args:
-        successes: successes, in the order of the trials.
+        successes: successes, in any order.
 
     Returns:
         The leader by trial identifier.
     """
     chosen: dict[str, Trial] = {}
     heads: list[Described] = []
-    for one in successes:
+    for one in sorted(successes, key=lambda one: (one[0].arm.seed or 0, one[0].repeat)):
         head = next((head for head in heads if _alike(head, one)), None)
         if head is None:
             heads.append(one)

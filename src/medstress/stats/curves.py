@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,22 +203,26 @@ class TwoCurves:
     """The budget from which the one that trails at first leads for good."""
     crossing_share: float | None
     """Share of the resamples in which the same attack overtakes."""
-    leads: Literal["first", "second"] | None
-    """Which one leads after the crossover."""
+    leads_after: str | None
+    """The attack that leads after the crossover."""
     gap: Estimate
-    """The largest difference, first minus second, with a band that holds over all budgets."""
+    """The largest difference, first minus second; its band holds over all budgets."""
     gap_budget: Estimate
     """Where it is."""
 
 
 def two_curves(
-    first: Hits, second: Hits, drawn: tuple[Numbers, Numbers] | None = None
+    first: Hits,
+    second: Hits,
+    names: tuple[str, str] = ("first", "second"),
+    drawn: tuple[Numbers, Numbers] | None = None,
 ) -> TwoCurves:
     """Compare two attacks over the units that both have.
 
     Args:
         first: successes of one attack.
         second: of another; the same units in the same order.
+        names: of both attacks.
         drawn: the resampled curves of both, if they are there; used where both have the same units.
     """
     both = (first.counts > 0) & (second.counts > 0)
@@ -231,7 +234,7 @@ def two_curves(
             n_items=0,
             crossover=none,
             crossing_share=None,
-            leads=None,
+            leads_after=None,
             gap=none,
             gap_budget=none,
         )
@@ -244,7 +247,7 @@ def two_curves(
         resampled += sign * again
     resampled = resampled[np.isfinite(resampled).all(axis=1)]
     paired = f"bootstrap over {n} items, paired"
-    crossover, share, leads = _crossover(observed, resampled, n, paired)
+    crossover, share, leader = _crossover(observed, resampled, n, paired)
     at = int(np.argmax(np.abs(observed)))
     # The largest of many differences is biased upwards; a band over all budgets still covers it.
     band = float(np.quantile(np.abs(resampled - observed).max(axis=1), 0.95))
@@ -263,7 +266,7 @@ def two_curves(
         n_items=n,
         crossover=crossover,
         crossing_share=share,
-        leads=leads,
+        leads_after=None if leader is None else names[leader],
         gap=gap,
         gap_budget=around(bootstrapped(at + 1.0, widest, n, paired)),
     )
@@ -271,7 +274,8 @@ def two_curves(
 
 def _crossover(
     observed: Numbers, drawn: Numbers, n: int, paired: str
-) -> tuple[Estimate, float, Literal["first", "second"] | None]:
+) -> tuple[Estimate, float, int | None]:
+    """Return the crossover, the share of resamples that agree, and which one leads then: 0 or 1."""
     value, again = float(crossing(observed)), crossing(drawn)
     if np.isnan(value):
         none = unknown("neither overtakes the other for good within the budget", n)
@@ -281,7 +285,7 @@ def _crossover(
     same = np.isfinite(again) & (_last_sign(drawn) == leader)
     method = f"{paired}; of the resamples that cross the same way"
     estimate = around(bootstrapped(value, again[same], n, method))
-    return estimate, float(same.mean()), "first" if leader > 0 else "second"
+    return estimate, float(same.mean()), 0 if leader > 0 else 1
 
 
 def crossing(difference: Numbers) -> Numbers:

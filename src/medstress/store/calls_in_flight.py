@@ -26,6 +26,8 @@ class CallsInFlight:
         self._open: dict[int, dict[bytes, int]] = {}
         self._last = 0
         stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchall())
+        if not stored:
+            return  # nothing is written by opening a run that may be refused
         left = [
             (bytes.fromhex(key), trial) for (calls,) in stored for key, trial in orjson.loads(calls)
         ]

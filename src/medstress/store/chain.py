@@ -44,14 +44,14 @@ RUN_CHAIN = Chained(
         "renewals": "id, item, body",
         "arms": "id, dataset, grp, victim, attack, spec, seed",
         "trials": "id, trial_id, arm, item, repeat, place",
-        "verdicts": "id, trial, verdict, result, hex(exchanges), hex(digest)",
+        "verdicts": "id, trial, hex(digest)",
         "findings": "id, trial, name, value",
         "answers": "id, hex(key), trial, body, seconds, tokens_in, tokens_out",
     },
     apart="answers",
     apart_column="answered",
 )
-"""What a run chains; `verdicts` holds the digests of exchanges."""
+"""What a run chains; the digest of a trial is over its result and the digest of its exchanges."""
 REVIEW_CHAIN = Chained(
     tables={
         "rooms": "id, room, body",
@@ -114,6 +114,17 @@ def head(db: sqlite3.Connection, schema: str = "main") -> str | None:
     last = f"SELECT hex(digest) FROM {schema}.commits ORDER BY id DESC LIMIT 1"
     found = db.execute(last).fetchone()
     return str(found[0]).lower() if found else None
+
+
+def commits_after(db: sqlite3.Connection, digest: str) -> int | None:
+    """Return how many commits came after the one with a digest; None if there is no such commit."""
+    own = "SELECT id FROM main.commits WHERE digest = ?"
+    try:
+        found = db.execute(own, (bytes.fromhex(digest),)).fetchone()
+    except ValueError:
+        return None
+    last = "SELECT MAX(id) FROM main.commits"
+    return None if found is None else int(db.execute(last).fetchone()[0]) - int(found[0])
 
 
 def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Break | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from dataclasses import dataclass
+from typing import Any
 
+from medstress.store.inquiries import INQUIRIES
+from medstress.store.root import SUPERSEDED_IDS
 from medstress.store.views import make_views
 
 UNFINISHED = ("failed", "unanswered", "cut_short")
 """Verdicts of trials that may begin again."""
+_LOST = f"FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})"
+_EVER = {"manifest": 2**62}
 _CHILDREN_FIRST = (
     "exchanges",
     "dispatched",
@@ -32,8 +39,7 @@ def attempts(db: sqlite3.Connection) -> dict[int, int]:
 
 def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
     """Begin trials that failed or were cut short again; returns `attempts`."""
-    query = f"SELECT id FROM trials WHERE verdict IN {UNFINISHED} ORDER BY id"
-    again = db.execute(query).fetchall()
+    again = db.execute(f"SELECT id {_LOST} ORDER BY id", _EVER).fetchall()
     db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
     make_views(db)
     return attempts(db)
@@ -41,8 +47,7 @@ def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
 
 def n_lost(db: sqlite3.Connection) -> int:
     """Return how many trials `forget_failed` would begin again."""
-    query = f"SELECT COUNT(*) FROM trials WHERE verdict IN {UNFINISHED}"
-    return int(db.execute(query).fetchone()[0])
+    return int(db.execute(f"SELECT COUNT(*) {_LOST}", _EVER).fetchone()[0])
 
 
 def is_unanswered(db: sqlite3.Connection) -> bool:
@@ -59,3 +64,25 @@ def forget_all(db: sqlite3.Connection) -> None:
 def item_hashes(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """Return data set, id and hash of every item whose trials have begun."""
     return db.execute("SELECT dataset, item_id, hash FROM items ORDER BY id").fetchall()
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFollowUp:
+    """A follow-up that has ended."""
+
+    id: str
+    purpose: str
+    place: tuple[str, ...]
+    """Data set, group, victim, attack and item."""
+    spec: dict[str, Any]
+
+
+def follow_ups(db: sqlite3.Connection) -> list[EndedFollowUp]:
+    """Return every follow-up that has ended."""
+    rows = db.execute(
+        "SELECT t.trial_id, t.result, a.dataset, a.grp, a.victim, a.attack, i.item_id "
+        "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
+        f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
+    )
+    ended = ((own, json.loads(result), tuple(place)) for own, result, *place in rows)
+    return [EndedFollowUp(own, one["purpose"], place, one["told"]) for own, one, place in ended]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import orjson
 
@@ -19,7 +19,9 @@ from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store import reviews
+from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
+from medstress.store.counts import Counts, count
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, interpreting, open_for_reading, restrict
@@ -30,20 +32,9 @@ from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.views import make_views
 
 R = TypeVar("R")
+Arm: TypeAlias = tuple[str, str, str, str, int | None]
+"""Data set, group, victim, label of the attack, seed."""
 
-# If several queries share a call, the first of them in the plan's order pays for it, so that the
-# ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
-# are free.
-_QUERIES = f"""
-CREATE TEMP TABLE queries AS
-SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
-    SELECT trial, purpose, query, error IS NOT NULL AS failed,
-           error IS NULL AND ROW_NUMBER() OVER (
-               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1
-           AND key NOT IN (SELECT key FROM answers WHERE trial = {FROM_CACHE}) AS payer
-    FROM calls WHERE role = 'victim')
-GROUP BY trial, purpose, query
-"""
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _WORK = """
 SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
@@ -100,6 +91,9 @@ class StoredWork:
     attempt: int
     """How often it began again."""
     result: dict[str, Any]
+
+
+_OF_TRIAL, _OF_QUERIES = StoredTrial.__slots__[:11], StoredTrial.__slots__[12:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +171,10 @@ class RunReader:
             raise never_began(self.folder)
         return values
 
+    def commits_after(self, digest: str) -> int | None:
+        """Return how many links the chain has after one; None if it has no such link."""
+        return commits_after(self._db, digest)
+
     def root(self) -> str | None:
         """Return the root of a complete run; None while it goes on."""
         kept = current_root(self._db)
@@ -192,12 +190,16 @@ class RunReader:
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     @cached_property
-    def _queries(self) -> str:
-        """The name of a table of all queries, made when first wanted."""
-        self._db.execute("PRAGMA query_only = OFF")
-        self._db.execute(_QUERIES)
-        restrict(self._db)
-        return "queries"
+    def _arms(self) -> dict[int, Arm]:
+        """Row of an arm -> data set, group, victim, attack and seed."""
+        rows = self._db.execute("SELECT id, dataset, grp, victim, attack, seed FROM arms")
+        return {row: (dataset, *rest) for row, dataset, *rest in rows}
+
+    @cached_property
+    def _counts(self) -> Counts:
+        asked = self._db.execute(f"SELECT id FROM trials WHERE verdict IN {INQUIRIES}")
+        arms = dict(self._db.execute("SELECT id, arm FROM main.trials"))
+        return count(self._db, arms, {row for (row,) in asked})
 
     def n_trials(self) -> int:
         """Return the number of finished trials."""
@@ -206,19 +208,16 @@ class RunReader:
 
     def trials(self) -> Iterator[StoredTrial]:
         """Yield all finished trials in the plan's order."""
+        queries = self._counts.queries
         rows = self._db.execute(
             "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
-            "t.repeat, t.item, t.verdict, t.result, COALESCE(q.paid, 0), COALESCE(q.cached, 0), "
-            "COALESCE(q.failed, 0) FROM trials t JOIN arms a ON a.id = t.arm LEFT JOIN ("
-            "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
-            "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
-            f"  FROM {self._queries} WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
+            "t.repeat, t.item, t.verdict, t.result FROM trials t JOIN arms a ON a.id = t.arm "
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
-        for row in rows:
-            columns = dict(zip(StoredTrial.__slots__, row, strict=True))
-            columns["result"] = json.loads(columns["result"])
-            yield StoredTrial(**columns)
+        for *values, result in rows:
+            counts = queries.get(values[0], (0, 0, 0))
+            columns = dict(zip((*_OF_TRIAL, *_OF_QUERIES), (*values, *counts), strict=True))
+            yield StoredTrial(**columns, result=orjson.loads(result))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -247,7 +246,7 @@ class RunReader:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
         yield from self._db.execute(
             "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
-            "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, seq"
+            "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, attempt, seq"
         )
 
     def probes(self) -> frozenset[tuple[int, int]]:
@@ -320,65 +319,41 @@ class RunReader:
         )
         return [request for (request,) in rows]
 
-    def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
+    def other_counts(self) -> dict[Arm, dict[str, int]]:
         """Return (data set, group, victim, attack, seed) -> counts of `baseline`, `other`, `ahead`
         and `interrupted`, which come beside the attack's queries.
 
         A journalled call counts as interrupted only if its process is gone; the next writer
         decides that when it opens the folder.
         """
-        counts: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
-        sources = {
-            "baseline": f"SELECT trial FROM {self._queries} WHERE purpose = 'baseline'",
-            "other": f"SELECT trial FROM {self._queries} "
-            "WHERE purpose NOT IN ('baseline', 'attack')",
-            "ahead": f"SELECT trial FROM answers WHERE key NOT IN ({_CONSUMED})",
-            "interrupted": "SELECT trial FROM interrupted",
-        }
-        for name, source in sources.items():
-            rows = self._db.execute(
-                f"SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, COUNT(*) FROM ({source}) s "
-                "JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm GROUP BY a.id"
-            )
-            for *arm, n in rows:
-                counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
+        counts = {self._arms[row]: dict(of) for row, of in self._counts.others.items()}
+        for arm, n in self._db.execute(
+            "SELECT t.arm, COUNT(*) FROM interrupted i JOIN main.trials t ON t.id = i.trial "
+            "GROUP BY t.arm"
+        ):
+            counts.setdefault(self._arms[arm], {})["interrupted"] = n
         return counts
 
-    def role_counts(
-        self,
-    ) -> dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]]:
+    def role_counts(self) -> dict[Arm, dict[str, dict[str, int]]]:
         """Return (data set, group, victim, attack, seed) -> role -> computed calls and tokens, for
         arms that asked a role other than the victim.
 
         If several trials share a call, it counts for the first of them.
         """
-        rows = self._db.execute(
-            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
-            "TOTAL(e.tokens_in), TOTAL(e.tokens_out) FROM ("
-            "  SELECT trial, role, answered_for, tokens_in, tokens_out, "
-            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS place "
-            "  FROM calls WHERE error IS NULL) e "
-            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE e.place = 1 AND e.answered_for > {FROM_CACHE} "
-            f"AND (t.verdict IS NULL OR t.verdict NOT IN {INQUIRIES}) "
-            "GROUP BY a.id, e.role ORDER BY a.id, e.role"
-        )
-        found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
-        for *arm, role, calls, tokens_in, tokens_out in rows:
-            counts = {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
-            key = (arm[0], arm[1], arm[2], arm[3], arm[4])
-            found.setdefault(key, {})[role] = counts
-        return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
+        names = ("calls", "tokens_in", "tokens_out")
+        return {
+            self._arms[row]: {role: dict(zip(names, of[role], strict=True)) for role in sorted(of)}
+            for row, of in sorted(self._counts.roles.items())
+            if set(of) != {"victim"}
+        }
 
     def calls_per_query(self) -> dict[str, float]:
         """Return victim -> mean number of calls per query, including cached ones."""
-        rows = self._db.execute(
-            "SELECT a.victim, COUNT(*) * 1.0 / SUM(e.call = 0) FROM exchanges e "
-            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            "WHERE e.role = 'victim' AND e.purpose IN ('baseline', 'attack') "
-            "GROUP BY a.victim ORDER BY a.victim"
-        )
-        return {victim: mean for victim, mean in rows if mean is not None}
+        sums: dict[str, list[int]] = {}
+        for row, (calls, queries) in self._counts.calls.items():
+            of = sums.setdefault(self._arms[row][2], [0, 0])
+            of[0], of[1] = of[0] + calls, of[1] + queries
+        return {victim: sums[victim][0] / sums[victim][1] for victim in sorted(sums)}
 
     def totals(self) -> dict[str, int]:
         """Return the counts of computed calls and their tokens."""

@@ -2,7 +2,8 @@
 
 It covers what the experiment is (`PLAN`), its criteria and how many answers came before them, the
 items, and of every trial its digest and what was found about it later. Trials come in the order of
-their ids, because an extension registers them in another order than a run at once. What depends on
+their ids, because an extension registers them in another order than a run at once; follow-ups that
+others have replaced are left out. What depends on
 scheduling, speed or place is left out: two runs of one experiment with the same answers have one
 root, whatever their workers, batches, restarts, extensions and folders.
 
@@ -55,16 +56,23 @@ _MAY_BE_PATHS = ("model", "embedding")
 """Keys that may hold a path, of which only the last component counts."""
 _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
+SUPERSEDED = "superseded"
+"""Manifest entry: ids of follow-ups that another one has replaced, because an extension changed
+what is asked. They stay readable, and are no part of the root nor asked again."""
+SUPERSEDED_IDS = f"""
+SELECT value FROM json_each(COALESCE((SELECT value FROM main.manifest WHERE key = '{SUPERSEDED}'
+AND id <= :manifest ORDER BY id DESC LIMIT 1), '[]'))
+"""
 _ITEMS = """
 SELECT i.dataset, i.item_id, i.hash, COALESCE((
     SELECT body FROM main.renewals WHERE item = i.id AND id <= :renewals
     ORDER BY id DESC LIMIT 1), i.body)
 FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
-_TRIALS = """
-SELECT t.id, t.trial_id, hex(v.digest) FROM main.trials t LEFT JOIN main.verdicts v
-ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id AND id <= :verdicts)
-WHERE t.id <= :trials ORDER BY t.trial_id
+_DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
+_TRIALS = f"""
+SELECT id, trial_id FROM main.trials
+WHERE id <= :trials AND trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY trial_id
 """
 _FINDINGS = """
 SELECT name, value FROM main.findings WHERE id IN (
@@ -86,7 +94,7 @@ class KeptRoot:
 
 
 def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
-    """Return the root of a run of today's format, read in flat memory.
+    """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
@@ -110,8 +118,9 @@ def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[t
     for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
         yield "item", dataset, item_id, hash_, text_digest(body.encode())
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    for trial, trial_id, digest in db.execute(_TRIALS, last):
-        yield "trial", trial_id, digest
+    digests: dict[int, bytes | None] = dict(db.execute(_DIGESTS, last))  # the last of a trial
+    for trial, trial_id in db.execute(_TRIALS, last):
+        yield "trial", trial_id, (digests.get(trial) or b"").hex().upper()
         if has_findings:
             for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
                 yield "finding", name, value

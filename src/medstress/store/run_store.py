@@ -29,7 +29,7 @@ from medstress.files.writing import (
 )
 from medstress.store import forgetting
 from medstress.store.calls_in_flight import CallsInFlight
-from medstress.store.chain import RUN_CHAIN
+from medstress.store.chain import RUN_CHAIN, commits_after, head
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.computed import Computed, computed_keys, read_computed
 from medstress.store.database import SIDES, Database, insert_rows, take_over, translated
@@ -320,6 +320,10 @@ class RunStore:
         """Return how many trials failed or were cut short."""
         return self._run(forgetting.n_lost)
 
+    def follow_ups(self) -> list[forgetting.EndedFollowUp]:
+        """Return every follow-up that has ended."""
+        return self._run(forgetting.follow_ups)
+
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""
         return self._run(forgetting.is_unanswered)
@@ -344,6 +348,14 @@ class RunStore:
         """Append a finding about trials (row, JSON value) where it is new or changed."""
         rows = [(trial, name, json.dumps(value)) for trial, value in values]
         self._db.submit(lambda db: append_findings(db, rows))
+
+    def head(self) -> str:
+        """Return the last link of the chain."""
+        return self._run(head) or ""
+
+    def commits_after(self, digest: str) -> int | None:
+        """Return how many links the chain has after one; None if it has no such link."""
+        return self._run(lambda db: commits_after(db, digest))
 
     def keep_root(self) -> str:
         """Append the root of a run that is complete, commit, and return it."""

@@ -38,8 +38,8 @@ END
 """
 _EXCHANGES = """
 CREATE TEMP VIEW exchanges AS
-SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits, e.flags,
-       e.request, e.error
+SELECT e.trial, e.attempt, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits,
+       e.flags, e.request, e.error
 FROM main.exchanges e WHERE e.attempt = (
     SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
 """

@@ -11,9 +11,14 @@ import pytest
 from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
+from medstress.analyses.summary import exit_code, faults_of
+from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
+from medstress.core.text import Edit
 from medstress.core.trials import Answer
 from medstress.testing.planted_trials import (
+    NEAR,
+    Victim,
     always_a,
     arm,
     attacked,
@@ -105,12 +110,34 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
 
 def test_unreadable_models_are_named_clean_and_under_attack() -> None:
     silent = attacked_run({"silent": lambda item, edits: None, "right": right}, 12)
-    assert unread_models(silent) == ["silent"]
+    assert unread_models(silent) == {"silent": "silent"}
     assert remarks(silent)["unread"].where == ("", "", "silent")
-    under_attack = attacked_run({"mute": mute}, 12)
-    assert unread_models(under_attack) == ["mute"]
-    assert remarks(under_attack)["unread"].sentence.startswith("Not one answer under attack")
-    assert unread_models(attacked_run({"right": right}, 12)) == []
+    assert unread_models(attacked_run({"right": right}, 12)) == {}
+
+
+def quiet_about_names(item: Question, edits: tuple[Edit, ...]) -> str | None:
+    """Answer clean questions and double spaces right, and nothing readable about new names."""
+    return None if any(edit.replacement.strip() for edit in edits) else item.key
+
+
+@pytest.mark.parametrize("model", [mute, quiet_about_names])
+def test_a_model_that_is_mute_under_an_attack_alone_was_not_measured(model: Victim) -> None:
+    """Readable clean answers, and readable ones under harmless edits, do not make up for it."""
+    run = attacked_run({"quiet": model}, 12)
+    assert unread_models(run) == {"quiet": "quiet under near names"}
+    assert remarks(run)["unread"].sentence.startswith(
+        "Not one answer of quiet under near names could be read, so nothing is measured there."
+    )
+    assert exit_code(run) == 1
+    (fault,) = [case for case in faults_of(run) if case.outcome == "error"]
+    assert fault.name == "answers"
+    assert fault.sentence == "not one answer of quiet under near names could be read"
+
+
+def test_one_mute_arm_of_several_is_enough() -> None:
+    far = replace(NEAR, label="far names")
+    run = planted_run([*attacked(right, questions(12)), *attacked(mute, questions(12), arm(far))])
+    assert unread_models(run) == {"model": "model under far names"}
 
 
 def test_raw_replies_of_an_unreadable_model_are_shown_short() -> None:

@@ -151,14 +151,14 @@ def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage() -> None:
 def test_the_result_shows_itself() -> None:
     trials = [trial(i, item=item(i), flipped_at=1, excluded={}) for i in range(3)]
     got = names_of(trials, [[put("one")], [put("two words")], [put("one")]])
-    assert [t.name for t in got.tables()] == [
+    assert [t.name for t in got.tables() if t.rows] == [
         "diversity",
         "coverage",
         "edit-words",
         "edit-characters",
         "edit-tokens",
     ]
-    (chart,) = got.charts()
+    (chart,) = (one for one in got.charts() if one.points)
     assert {(p.series, p.x) for p in chart.points} == {("1", "1"), ("1", "2")}
 
 

@@ -172,7 +172,7 @@ def test_lists_of_two_models_are_compared_and_a_run_without_the_setting_has_list
         ("other", 1, 4),
     ]
     assert [(row.m, row.jaccard) for row in result.overlap] == [(5, 0.5), (10, 0.5), (20, 0.5)]
-    assert [t.name for t in result.tables()] == ["names", "overlap"]
+    assert [t.name for t in result.tables() if t.rows] == ["names", "overlap"]
 
 
 def test_rbo_of_the_papers_kind_of_lists_agrees_with_a_sum_to_great_depth() -> None:

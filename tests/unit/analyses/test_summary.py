@@ -211,7 +211,7 @@ def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch: pytest.Monkey
     run = attacked_run({"mute": mute}, 20)
     assert exit_code(run) == 1
     (case,) = [one for one in faults_of(run) if one.outcome == "error"]
-    assert case.sentence == "not one answer of mute could be read"
+    assert case.sentence == "not one answer of mute under near names could be read"
 
 
 def test_failed_trials_are_a_fault_beyond_what_is_allowed() -> None:

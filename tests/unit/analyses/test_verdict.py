@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from medstress.analyses.verdict import VERDICT, Verdict, verdict_of
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
+from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
 from medstress.testing.planted_trials import (
     NEAR,
@@ -429,6 +430,48 @@ def test_the_interval_holds_for_the_worst_of_all(n: int) -> None:
     assert worst in lines[0]
     # b = 6, c = 0: p = .031 alone, so that 24 arms have one like it by chance alone.
     assert ("may be chance" in lines[1]) == (n > 1)
+
+
+def of_two_seeds(label: str, n: int, held: Collection[int]) -> list[Trial]:
+    """Return trials in two seeds of an attack that takes all questions but those held in one."""
+    trials = []
+    for seed in (0, 1):
+        at = arm(replace(NEAR, label=label), seed)
+        for i, q in enumerate(questions(n)):
+            hit = None if seed and i in held else 1
+            trials.append(trial(i, at, item=q, flipped_at=hit))
+            trials.append(trial(i, control("no_op", at), item=q))
+    return trials
+
+
+@pytest.mark.parametrize("order", [("all", "all but one"), ("all but one", "all")])
+def test_the_worst_is_the_arm_that_takes_most(order: tuple[str, ...]) -> None:
+    """The low end of 50 of 50, all alike, lies below that of 49 of 50: points choose."""
+    held: Mapping[str, Collection[int]] = {"all": (), "all but one": (3,)}
+    verdict = said(planted_run([t for name in order for t in of_two_seeds(name, 25, held[name])]))
+    assert verdict.arm is not None
+    assert verdict.arm["attack"] == "all"
+    assert "lost 25 of them" in verdict.lines[0] or "lose 25 of them" in verdict.lines[0]
+
+
+def test_what_harmless_edits_take_does_not_count_in_the_choice() -> None:
+    noisy, near = arm(replace(NEAR, label="noisy")), arm()
+    trials = []
+    for i, q in enumerate(questions(40)):
+        for at, n_lost, n_harmless in ((noisy, 30, 28), (near, 25, 0)):
+            trials.append(trial(i, at, item=q, flipped_at=1 if i < n_lost else None))
+            harmless = 1 if i < n_harmless else None
+            trials.append(trial(i, control("no_op", at), item=q, flipped_at=harmless))
+    verdict = said(planted_run(trials))
+    assert verdict.arm is not None
+    assert verdict.arm["attack"] == "near names"
+
+
+def test_of_arms_that_take_as_much_the_first_of_the_plan_is_named() -> None:
+    trials = [*of_two_seeds("wide", 25, ()), *of_two_seeds("a narrow one", 25, ())]
+    verdict = said(planted_run(trials))
+    assert verdict.arm is not None
+    assert verdict.arm["attack"] == "wide"
 
 
 def test_two_models_have_three_lines_each() -> None:

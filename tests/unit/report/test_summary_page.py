@@ -106,7 +106,7 @@ def test_junit_holds_criteria_and_faults() -> None:
     assert list(cases) == ["trials", "answers", "complete"]
     error = cases["answers"].find("error")
     assert error is not None
-    assert error.text == "not one answer of mute could be read"
+    assert error.text == "not one answer of mute under near names could be read"
 
 
 def test_junit_takes_hostile_text() -> None:

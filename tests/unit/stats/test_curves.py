@@ -138,7 +138,7 @@ def test_a_crossover_is_where_the_later_leader_takes_over_for_good(
 def test_planted_curves_cross_and_part_where_they_were_made_to() -> None:
     steep, late = np.linspace(0.3, 0.4, 20), np.linspace(0.05, 0.65, 20)
     got = two_curves(simulated(steep, 3000, 5), simulated(late, 3000, 6))
-    assert got.leads == "second"
+    assert got.leads_after == "second"
     assert got.crossing_share == 1
     assert got.crossover.low is not None
     assert got.crossover.high is not None

@@ -35,7 +35,7 @@ class Writer:
         return begun.row
 
     def begin(self, name: str) -> BegunTrial:
-        (begun,) = self.store.begin_trials([(name, self.arm, "cases", question("q0"), 0)])
+        (begun,) = self.store.begin_trials([(name, self.arm, "cases", question("q0"), 0, 0)])
         return begun
 
     def dispatch(self, *keys: str, trial: int = 1) -> None:

@@ -88,7 +88,7 @@ def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factor
     with RunStore(folder) as store:
         item = Question(id="q", stem="s", options=("x", "y"), key="A")
         arm = store.arm_id("d", "g", "v", "a", {}, None)
-        planned = [(str(trial), arm, "d", item, 0) for trial, _ in enumerate(queries, 1)]
+        planned = [(str(trial), arm, "d", item, 0, trial) for trial, _ in enumerate(queries, 1)]
         begun = store.begin_trials(planned)
         assert begun == [(trial, False, {}) for trial, _ in enumerate(queries, 1)]
         store.consumed(shuffled)

@@ -66,7 +66,7 @@ def test_readers_beside_a_busy_writer_never_fail_nor_make_it_wait(tmp_path):
         item = Question(id="q", stem="Why?", options=("this", "that"), key="A")
         for n in range(1, 201):
             key = str(n).encode()
-            ((row, *_),) = store.begin_trials([(str(n), arm, "d", item, 0)])
+            ((row, *_),) = store.begin_trials([(str(n), arm, "d", item, 0, n)])
             store.dispatching([(key, row)])
             store.answered([(key, row, Chosen(answer="A"), 0.0)])
             store.commit()

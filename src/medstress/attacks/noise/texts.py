@@ -6,6 +6,7 @@ are carried back to characters, so that white space and everything not edited st
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
@@ -178,7 +179,7 @@ def _are_distinct(item: Question, edits: Sequence[Edit]) -> bool:
 
 
 def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> tuple[str, ...]:
-    """Return IOB2 labels of tokens from entities in characters.
+    """Return IOB2 labels of tokens, which are in order, from entities in characters.
 
     An entity takes every token it touches, because annotators may differ in spaces and hyphens at
     its borders. Of overlapping entities the first, and of those the longest, wins.
@@ -187,8 +188,9 @@ def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> t
     ('O', 'B-Drug', 'I-Drug')
     """
     labels = [OUTSIDE] * len(spans)
+    firsts, lasts = [first for first, _ in spans], [last for _, last in spans]
     for start, end, type_ in sorted(set(mentions), key=lambda m: (m[0], -m[1], m[2])):
-        touched = [n for n, (first, last) in enumerate(spans) if first < end and start < last]
+        touched = range(bisect_right(lasts, start), bisect_left(firsts, end))
         if touched and all(labels[n] == OUTSIDE for n in touched):
             for n in touched:
                 labels[n] = f"{'B' if n == touched[0] else 'I'}-{type_}"

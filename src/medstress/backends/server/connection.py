@@ -17,7 +17,7 @@ from medstress.backends.server.known_keys import cleaned
 from medstress.backends.server.listing import Listing, read_listing, read_one
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.core.calls import Generated, Scored
-from medstress.core.errors import UsageError
+from medstress.core.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState, Retrying
@@ -137,7 +137,9 @@ class Connection:
         try:
             listing = read_listing(lambda path: again(self._content, "GET", path))
         except ServerTrouble as trouble:
-            if trouble.unreachable or (trouble.then is Then.STOP and trouble.status != 404):
+            if trouble.unreachable:
+                raise UnreachableError(str(trouble)) from None
+            if trouble.then is Then.STOP and trouble.status != 404:
                 raise UsageError(str(trouble)) from None
             return Listing()
         self.models = list(listing.names)

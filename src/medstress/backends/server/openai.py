@@ -374,9 +374,11 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
     )
     match = MatchModel(options.match_model or MatchModel.LOOSE)
     try:
-        listing = connection.greet()
-        listed = listing.names if listing.is_whole else ()
-        AnsweringModel(server, match, listed).check_listed(connection.described)
+        listed: Sequence[str] = ()
+        if options.greets:
+            listing = connection.greet()
+            listed = listing.names if listing.is_whole else ()
+            AnsweringModel(server, match, listed).check_listed(connection.described)
     except BaseException:
         connection.close()
         raise

@@ -6,7 +6,7 @@ import codecs
 from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
-from medstress.files.bounded import read_data
+from medstress.files.bounded import check_line_lengths, read_data
 from medstress.files.reading import decode_utf8
 
 _MARKS = (  # the marks of UTF-32 begin with those of UTF-16
@@ -49,6 +49,7 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
         DataError: bytes that are no text in this encoding; names file, line and key.
     """
     data = read_data(path)
+    check_line_lengths(path, data)
     given = checked_encoding(encoding)
     marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
     if given is None and marked in (None, "utf-8-sig"):

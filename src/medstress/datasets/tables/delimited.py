@@ -18,12 +18,19 @@ from pathlib import Path
 from medstress.core.errors import DataError
 from medstress.datasets.tables.decoding import read_decoded
 from medstress.datasets.tables.table import Row, RowOrError, Table
-from medstress.files.bounded import MAX_COLUMNS, MAX_ROWS, check_most, within_limits
+from medstress.files.bounded import (
+    MAX_COLUMNS,
+    MAX_LINE,
+    MAX_LINES,
+    MAX_ROWS,
+    check_most,
+    within_limits,
+)
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SPOKEN = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _EXCEL = re.compile(r"sep=(.)\r?\n")
-_LONGEST = 16 << 20
+_LONGEST = MAX_LINE
 """Characters of a cell; Python's own limit is 131,072."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _PEEKED = 200
@@ -47,6 +54,7 @@ def read_delimited(path: Path, encoding: str | None) -> Table:
             f"{path}, line 1: expected a header with the names of the columns, got JSON; rename "
             'the file to end in .jsonl and give name = "jsonl"'
         )
+    check_most(path, text.count("\n"), MAX_LINES, "lines")
     told = [unusual] if unusual else []
     if path.suffix.lower() == ".tsv":
         records = list(within_limits(path, _tabbed(path, text)))

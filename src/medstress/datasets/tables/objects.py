@@ -12,7 +12,13 @@ from medstress.core.errors import DataError
 from medstress.datasets.tables.decoding import read_decoded
 from medstress.datasets.tables.table import Row, RowOrError, Table
 from medstress.datasets.values import shown
-from medstress.files.bounded import MAX_ROWS, check_json_size, check_most, read_data
+from medstress.files.bounded import (
+    MAX_ROWS,
+    check_json_size,
+    check_line_lengths,
+    check_most,
+    read_data,
+)
 from medstress.files.reading import check_json, reading
 
 _LISTS = ("data", "rows", "questions", "items", "examples")
@@ -33,6 +39,7 @@ def read_objects(path: Path, encoding: str | None = None) -> Table:
     check_json_size(path, data)
     whole = _whole(path, data)
     if whole is None:
+        check_line_lengths(path, data)
         check_most(path, data.count(b"\n"), MAX_ROWS, "lines")
     rows = lines_of(data) if whole is None else None
     return Table(

@@ -65,8 +65,8 @@ class ExperimentTable(TomlTable):
     """Stop cleanly after about this many US dollars, at the victims' `price_in` and `price_out`."""
     max_seconds: Seconds | None = None
     """Stop cleanly after this many seconds of asking, summed over all processes of the run."""
-    trial_seconds: Seconds | None = None
-    """A trial that takes longer than this after its first call ends as `cut_short`."""
+    trial_seconds: Annotated[float, Field(ge=0, le=1e8)] | None = None
+    """A trial that takes longer than this after its first call ends as `cut_short`; 0: none."""
     timeout_seconds: Seconds = ANSWER_SECONDS
     """openai: time limit of one whole request, in seconds."""
     cache: NonEmpty | None = None

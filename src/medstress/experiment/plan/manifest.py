@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
+from medstress.attacks.noise import Synonym
+from medstress.attacks.noise.attack import noise_of
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.attacks.protocol import Attack, AttackTraits, rebuilt
 from medstress.backends.python.functions import PythonBackend
@@ -19,14 +22,47 @@ from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.noise_resources import mentions_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
+
+UNCHANGED = "unchanged"
+
+
+def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
+    """Yield a row for each data set and synonym attack: its mentions by source of their name.
+
+    Of a pair, the text that the attack perturbs counts; both count if it is drawn.
+    """
+    for group in prepared.groups:
+        noise = noise_of(group.resources)
+        if noise is None:
+            continue
+        for dataset in prepared.datasets:
+            for part in prepared.attacks:
+                if isinstance(part.attack, Synonym):
+                    counts = mentions_in(dataset.questions, noise, part.attack)
+                    yield {
+                        "dataset": dataset.label,
+                        "attack": part.label,
+                        "surrogate": part.attack.surrogate,
+                        **_by_source(counts, noise.sources[part.attack.table]),
+                    }
+
+
+def _by_source(counts: Mapping[str, int], sources: Mapping[str, str]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for mention, n in counts.items():
+        found[sources.get(mention, UNCHANGED)] += n
+    return {
+        "n_mentions": found.total(),
+        **{f"n_{source}": found[source] for source in ("listed", "nearest", UNCHANGED)},
+    }
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -32,12 +32,39 @@ from medstress.experiment.plan.noise_resources import (
     absence_remark,
     describe_noise,
 )
-from medstress.experiment.plan.texts_to_embed import key_texts, texts_to_embed
 from medstress.kinds import KINDS, Kind, VictimRequest
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
+
+
+def key_texts(questions: Iterable[Question]) -> set[str]:
+    """Return key texts and the entities in them; synonyms are looked up for these."""
+    return {
+        text
+        for item in questions
+        for text in (
+            item.key_text,
+            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
+        )
+    }
+
+
+def texts_to_embed(
+    questions: Iterable[Question], types: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Return key texts (anchors) of attackable items, and distractor spans of these types."""
+    anchors: dict[str, None] = {}
+    spans: dict[str, None] = {}
+    for item in questions:
+        if typed_options(item, types):
+            anchors[item.key_text] = None
+            for m in item.mentions:
+                if m.type in types and m.field in item.letters and m.field != item.key:
+                    spans[item.option(m.field)[m.start : m.end]] = None
+    return list(anchors), list(spans)
+
 
 Note = Callable[[str], None]
 """Receives what is being prepared, for displays."""
@@ -188,6 +215,8 @@ def open_victims(
     classes: tuple[str, ...] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
+    *,
+    greets: bool = True,
 ) -> list[Victim]:
     """Open every victim's back end and build its tasks.
 
@@ -199,6 +228,7 @@ def open_victims(
         classes: classes of the items (`Kind.classes`).
         timeout_seconds: time limit of one request.
         datasets: (label, name) of each data set, for prompts by data set.
+        greets: whether servers have to be there.
 
     Raises:
         UsageError: the back end cannot do the task, or an extra, model or function is missing.
@@ -211,6 +241,7 @@ def open_victims(
                 base=base,
                 task=kind.task,
                 timeout_seconds=timeout_seconds,
+                greets=greets,
                 **table.model_dump(include=_OPTIONS),
             )
             backend = registry.open_backend(table.backend, options)

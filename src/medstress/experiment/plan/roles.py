@@ -103,8 +103,10 @@ def open_roles(
     note: Callable[[str], None],
     victims: Sequence[tuple[VictimTable, Victim]] = (),
     timeout_seconds: float = ANSWER_SECONDS,
+    *,
+    greets: bool = True,
 ) -> list[RolePart]:
-    """Open every role's back end.
+    """Open every role's back end; `greets` says whether servers have to be there.
 
     A role shares the back end of a victim or role with the same options, so that a model is loaded
     once and a server's limits hold for all calls to it.
@@ -126,7 +128,9 @@ def open_roles(
                 backend = same[0]
             else:
                 given = table.model_dump(include=_OPTIONS)
-                options = BackendOptions(base=base, timeout_seconds=timeout_seconds, **given)
+                options = BackendOptions(
+                    base=base, timeout_seconds=timeout_seconds, greets=greets, **given
+                )
                 backend = registry.open_backend(table.backend, options)
                 opened.callback(backend.close)
                 backends.append((table, backend))

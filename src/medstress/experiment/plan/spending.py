@@ -12,9 +12,10 @@ from medstress.engine.progress import Limits
 from medstress.experiment.file.config import LIMITS, Experiment, VictimTable
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.experiment.plan.roles import tables_of
+from medstress.experiment.plan.roles import RolePart, tables_of
 from medstress.store.run_store import RunStore
 from medstress.store.spending import Price, Spending
+from medstress.tasks.victim import Victim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,19 +104,20 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     so_far, elsewhere = usage_of(store, prepared), prepared.portion
     caps = elsewhere.caps or Caps(**{name: getattr(settings, name) for name in LIMITS})
     prices = all_prices(prepared.experiment)
-    # A role that shares a victim's back end has the victim's price during the run.
-    backends = {part.label: part.backend for part in prepared.roles}
-    backends |= {victim.label: victim.backend for victim in prepared.victims}
-    of_backend = {id(backends[label]): prices[label] for label in backends if label in prices}
+    # Where roles and victims share a back end, the dearest counts during the run.
+    own: dict[int, list[Price]] = {}
+    asked: list[Victim | RolePart] = [*prepared.victims, *prepared.roles]
+    for part in asked:
+        own.setdefault(id(part.backend), []).extend(filter(None, [prices.get(part.label)]))
 
     def usd(backend: Backend, answer: Answer) -> float:
-        price = of_backend.get(id(backend))
-        return 0.0 if price is None else price.usd(answer.tokens_in, answer.tokens_out)
+        known = own.get(id(backend), [])
+        return max((price.usd(answer.tokens_in, answer.tokens_out) for price in known), default=0.0)
 
     left = (caps.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
     return Limits(
         until=None if caps.max_seconds is None else prepared.started + left,
-        trial_seconds=settings.trial_seconds,
+        trial_seconds=settings.trial_seconds or None,
         drain_seconds=prepared.drain_seconds,
         max_queries=caps.max_queries,
         max_tokens=caps.max_tokens,

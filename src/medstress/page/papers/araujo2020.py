@@ -263,9 +263,8 @@ def _trained(run: PaperRun) -> Iterator[Part]:
         published=frozenset(range(len(made.rows), len(made.rows) + len(lines))),
         rules=frozenset({len(made.rows)} if lines else ()),
     )
-    for part in training.tables():
-        yield replace(part, name=part.name)
-    for chart in training.charts():
+    yield from (one for one in training.tables() if one.rows)
+    for chart in (one for one in training.charts() if one.points):
         yield replace(chart, name=f"training-{chart.name}")
 
 

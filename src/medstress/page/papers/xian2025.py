@@ -6,9 +6,12 @@ A new table or figure is a function below and a line of `XIAN2025`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
 
 from medstress.analyses.choice import (
     AS_PUBLISHED,
@@ -42,7 +45,18 @@ from medstress.analyses.diversity import both_forms, names_by_seed, prompt_simil
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import Cell
 from medstress.analyses.scaling import CURVES, SCALING
-from medstress.analyses.shown import Chart, Column, Entry, Field, Point, Table, column, label, table
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Entry,
+    Field,
+    Label,
+    Point,
+    Table,
+    column,
+    label,
+    table,
+)
 from medstress.analyses.success import at_budgets
 from medstress.analyses.tuning import ASR, UNREFUTED
 from medstress.analyses.tuning import read as reading
@@ -79,243 +93,247 @@ OF_ZOO = ("similarity_threshold", "word_ranking")
 # Tables of rates -------------------------------------------------------------------------------
 
 
-class Heads:
-    """Columns that name a line: model and type of names always, others where they differ."""
-
-    _VALUES: Mapping[str, tuple[str, Any]] = {
-        "victim": ("Model", lambda s: label(s.place.victim)),
-        "dataset": ("Data", lambda s: label(s.place.dataset)),
-        "types": ("Mentions", lambda s: s.types),
-        "embedding": ("Embedding", lambda s: s.embedding),
-        "rule": ("Rules", lambda s: s.rule),
-    }
-
-    def __init__(self, lines: Iterable[Rates], names: Sequence[str]) -> None:
-        settings = [line.setting for line in lines]
-        self.names = [
-            name
-            for name in names
-            if name in ("victim", "types")
-            or len({str(self._VALUES[name][1](s)) for s in settings}) > 1
-        ]
-        self.columns = tuple(Column(heading=self._VALUES[name][0], key=name) for name in self.names)
-
-    def of(self, setting: Setting) -> tuple[Entry, ...]:
-        """Return the cells that name a line."""
-        return tuple(Entry(value=self._VALUES[name][1](setting)) for name in self.names)
-
-    def published(self, settings: Iterable[Setting]) -> tuple[Entry, ...]:
-        """Return the cells that name a published line, with both prompts where they differ."""
-        every = list(settings)
-        prompts = tuple(f"{s.place.dataset}: {words}" for s in every if (words := other_prompt(s)))
-        return (Entry(value="published", lines=prompts), *self.of(every[0])[1:])
+_NAMES: Mapping[str, tuple[str, Callable[[Setting], Label | str]]] = {
+    "victim": ("Model", lambda s: label(s.place.victim)),
+    "dataset": ("Data", lambda s: label(s.place.dataset)),
+    "types": ("Mentions", lambda s: s.types),
+    "embedding": ("Embedding", lambda s: s.embedding),
+    "rule": ("Rules", lambda s: s.rule),
+}
+"""What names a line: heading, and how it is read."""
 
 
-def _table_1(run: PaperRun) -> Iterator[Part]:
-    yield from _of_rates(run, 1, "table1", "needs random sampling or PDWS")
+def _named(of: Callable[[Any], Setting], *names: str) -> list[Field[Any]]:
+    """Return the columns that name the setting of a row."""
+
+    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field[Any]:
+        return column(heading, lambda row: read(of(row)) or None)
+
+    return [field(*_NAMES[name]) for name in names]
 
 
-def _table_2(run: PaperRun) -> Iterator[Part]:
-    needs = f"needs an attack with a budget of {OF_TABLE_2} or more"
-    yield from _of_rates(run, OF_TABLE_2, "table2", needs)
-
-
-def _of_rates(run: PaperRun, budget: int, name: str, needs: str) -> Iterator[Part]:
+def _of_rates(run: PaperRun, budget: int, needs: str) -> Iterator[Part]:
     """Yield the table with n chosen on other items, and the one as published on the same items.
 
     The table as published is of the attacks under the paper's own rules where the run has some.
     """
+    name = "table1" if budget == 1 else "table2"
     methods = MAIN if budget == 1 else (*MAIN, *METHODS)
-    lines = [r for r in rates_of(run.attacks, budget) if set(methods) & _methods(r)]
-    victims = list(dict.fromkeys(line.setting.place.victim for line in lines))
-    lines.sort(key=lambda line: victims.index(line.setting.place.victim))
+    victims: list[str] = []
+
+    def lines_of(attacks: Sequence[Competitor], *, as_published: bool) -> list[Rates]:
+        rates = rates_of(attacks, budget, as_published=as_published)
+        lines = [r for r in rates if any(one.method in methods for one in r.columns.values())]
+        victims.extend(line.setting.place.victim for line in lines)
+        return sorted(lines, key=lambda line: victims.index(line.setting.place.victim))
+
+    lines = lines_of(run.attacks, as_published=False)
     if not lines:
         raise Missing(needs)
     yield from _rate_tables(run, lines, name, as_published=False)
     own = [one for one in run.attacks if one.is_as_published]
-    same = rates_of(own or run.attacks, budget, as_published=True)
-    same = [r for r in same if set(methods) & _methods(r)]
-    same.sort(key=lambda line: victims.index(line.setting.place.victim))
+    same = lines_of(own or run.attacks, as_published=True)
     if own or has_choice(same):
         yield from _rate_tables(run, same, f"{name}-as-published", as_published=True)
-
-
-def _methods(line: Rates) -> set[str]:
-    return {one.method for one in line.columns.values()}
 
 
 def _rate_tables(
     run: PaperRun, lines: Sequence[Rates], name: str, *, as_published: bool
 ) -> Iterator[Part]:
-    notes = _rate_notes(run, lines, as_published=as_published)
-    make = _victims_down if name.startswith("table1") else _methods_across
-    yield make(lines, name, notes)
+    notes = _rate_notes(run, lines)
+    attacks = [one for line in lines for one in line.columns.values()]
+    own = any(one.is_as_published for one in attacks)
+    if as_published and own:
+        notes.append(
+            "Names are drawn under the paper's rule, which leaves out the right answer's text "
+            "alone."
+        )
+    elif as_published:
+        notes.append(
+            "Names are drawn under our rule, which leaves out more than the paper's: the run "
+            f'has no attack with choices = "{AS_PUBLISHED}".'
+        )
     choices = [(line, choice) for line in lines for choice in line.choices.values()]
+    is_best = as_published and own and any(c.rule == "same items" for _, c in choices)
+    make = _victims_down if name.startswith("table1") else _methods_across
+    yield make(lines, name, [*notes, *_best_notes(lines, is_best=is_best)])
     if choices:
         caption = "How n and the learning rate λ were chosen"
-        kept = [note for note in notes if not note.startswith("Lines and marks")]
-        yield table(f"{name}-choices", caption, choices, _CHOSEN, n_labels=5, notes=kept)
+        yield table(f"{name}-choices", caption, choices, _CHOSEN, n_labels=5, notes=notes)
 
 
-def _rate_notes(run: PaperRun, lines: Sequence[Rates], *, as_published: bool) -> list[str]:
+def _rate_notes(run: PaperRun, lines: Sequence[Rates]) -> list[str]:
     """Return the sentences below a table of rates."""
     counts: dict[tuple[str, str], list[int]] = defaultdict(list)
     for line in lines:
         counts[line.setting.place.dataset, line.setting.types].append(line.n_items)
     items = ", ".join(f"{data} {types} {spread(n)}" for (data, types), n in counts.items())
-    cells = [one.cell for line in lines for one in line.columns.values()]
-    notes = [
+    return [
         f"Items: {items}.",
-        *run.notes(cells)[1:],
+        *run.notes(one.cell for line in lines for one in line.columns.values())[1:],
         seeds_note({seed for line in lines for seed in line.seeds}),
         *choice_notes(lines),
     ]
-    own = [one for line in lines for one in line.columns.values() if one.is_as_published]
-    if as_published:
-        notes.append(
-            "Names are drawn under the paper's rule, which leaves out the right answer's text "
-            "alone."
-            if own
-            else "Names are drawn under our rule, which leaves out more than the paper's: the run "
-            f'has no attack with choices = "{AS_PUBLISHED}".'
-        )
-    if any(line_of("xian2025", line.setting) for line in lines):
-        is_best = any(c.rule == "same items" for line in lines for c in line.choices.values())
-        notes += [
-            published.NOT_OURS.format(source=published.source_line("xian2025")),
-            "Published lines take the best n of the grid on the items that they report, under the "
-            f"paper's rule; ours {'do so too' if as_published and own and is_best else 'do not'}.",
-            *_prompt_notes(lines, "xian2025"),
-        ]
-    return notes
 
 
-def _prompt_notes(lines: Iterable[Rates], source: str) -> list[str]:
-    """Name the published lines whose model was asked with another prompt than ours."""
+def _best_notes(lines: Sequence[Rates], *, is_best: bool = False) -> list[str]:
+    """Say of which numbers the published lines of Table 1 are."""
+    best = (
+        "Published lines take the best n of the grid on the items that they report, under the "
+        f"paper's rule; ours {'do so too' if is_best else 'do not'}."
+    )
+    return _published_notes(lines, "xian2025", best)
+
+
+def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[str]:
+    """Say what published lines are, and whose model was asked with another prompt than ours."""
+    settings = [line.setting for line in lines if line_of(source, line.setting)]
     named = dict.fromkeys(
         f"{s.place.victim} on {s.place.dataset} ({words})"
-        for s in (line.setting for line in lines)
-        if (words := other_prompt(s)) and line_of(source, s)
+        for s in settings
+        if (words := other_prompt(s))
     )
-    return [f"Published with another prompt than ours: {', '.join(named)}."] if named else []
+    prompts = [f"Published with another prompt than ours: {', '.join(named)}."] if named else []
+    ours = published.NOT_OURS.format(source=published.source_line(source))
+    return [ours, *more, *prompts] if settings else []
+
+
+class _Head(NamedTuple):
+    """A column of every block of a table."""
+
+    column: Column
+    kind: Literal["accuracy", "accuracy_after", "asr"]
+    method: str = ""
+
+
+def _entry(line: Rates | Line | None, head: _Head) -> Entry:
+    """Return what a line has in a column; what was chosen stands below the success."""
+    if line is None:
+        return Entry(value=None)
+    if head.kind == "accuracy":
+        return Entry(value=line.accuracy)
+    if head.kind == "accuracy_after":
+        return Entry(value=line.accuracy_after.get(head.method))
+    choice = line.choices.get(head.method) if isinstance(line, Rates) else None
+    lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
+    return Entry(value=line.asr.get(head.method), lines=lines)
+
+
+def _blocks(
+    name: str,
+    caption: str,
+    lines: Sequence[Rates],
+    names: Sequence[str],
+    block_of: Callable[[Setting], str],
+    blocks: Mapping[str, Sequence[_Head]],
+    notes: Sequence[str],
+    source: str = "",
+) -> Table:
+    """Return a table with a line for each model and a block of columns for each data set.
+
+    Args:
+        name: of the table.
+        caption: of the table.
+        lines: what it shows.
+        names: what names a line: model and type of names always, others where they differ.
+        block_of: the block of a setting.
+        blocks: the columns of each block, whose keys get its name in front.
+        notes: below the table.
+        source: whose published lines stand below ours.
+    """
+    reads = {name: _NAMES[name][1] for name in names}
+    kept = [
+        name
+        for name, read in reads.items()
+        if name in ("victim", "types") or len({read(line.setting) for line in lines}) > 1
+    ]
+    columns = [Column(heading=_NAMES[name][0], key=name) for name in kept]
+    for at, heads in blocks.items():
+        columns += [replace(head.column, key=f"{at}_{head.column.key}") for head in heads]
+    grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
+    for line in lines:
+        key = tuple(read(line.setting) for read in reads.values())
+        grouped[key][block_of(line.setting)] = line
+    rows: list[tuple[Entry, ...]] = []
+    printed = set()
+
+    def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
+        cells = (_entry(members.get(at), head) for at, heads in blocks.items() for head in heads)
+        rows.append((*named, *cells))
+
+    for members in grouped.values():
+        settings = {at: line.setting for at, line in members.items()}
+        first = next(iter(settings.values()))
+        named = [Entry(value=reads[name](first)) for name in kept]
+        add(named, members)
+        shown = {at: own for at, s in settings.items() if (own := line_of(source, s))}
+        if shown:
+            prompts = dict.fromkeys(
+                f"{settings[at].place.dataset}: {words}"
+                for at in shown
+                if (words := other_prompt(settings[at]))
+            )
+            printed.add(len(rows))
+            add((Entry(value="published", lines=tuple(prompts)), *named[1:]), shown)
+    return Table(
+        name=name,
+        caption=caption,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        heads=((("", len(kept)), *((at, len(heads)) for at, heads in blocks.items())),),
+        published=frozenset(printed),
+        n_labels=len(kept),
+    )
 
 
 def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 1: success of one query, models down, data sets across."""
-    datasets = list(dict.fromkeys(line.setting.place.dataset for line in lines))
-    heads = Heads(lines, ("victim", "types", "embedding", "rule"))
-    grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
-    for line in lines:
-        s = line.setting
-        grouped[s.place.victim, s.types, s.embedding, s.rule][s.place.dataset] = line
-    rows: list[tuple[Entry, ...]] = []
-    rules, printed, before = set(), set(), None
-    for (victim, *_), members in grouped.items():
-        if before not in (None, victim):
-            rules.add(len(rows))
-        before = victim
-        settings = [line.setting for line in members.values()]
-        cells = [cell for data in datasets for cell in _cells(members.get(data))]
-        rows.append((*heads.of(settings[0]), *cells))
-        lines_of = {data: line_of("xian2025", line.setting) for data, line in members.items()}
-        if any(lines_of.values()):
-            printed.add(len(rows))
-            cells = [cell for data in datasets for cell in _published(lines_of.get(data))]
-            shown = [s for s in settings if lines_of[s.place.dataset]]
-            rows.append((*heads.published(shown), *cells))
-    parts = [
-        (
-            Column(heading="Acc", form="share", key=f"{data}_accuracy"),
-            *(Column(heading=f"{_at_1(m)} (%)", form="percent", key=f"{data}_{m}") for m in MAIN),
-        )
-        for data in datasets
-    ]
-    return Table(
-        name=name,
-        caption="Single-query attack success rates (ASR@1) by model, in per cent, with the "
-        "accuracy on the clean items. Layout: Xian et al., TMLR 2025, Table 1.",
-        columns=(*heads.columns, *(column for part in parts for column in part)),
-        rows=tuple(rows),
-        notes=tuple(notes),
-        heads=((("", len(heads.columns)), *((data, 1 + len(MAIN)) for data in datasets)),),
-        rules=frozenset(rules),
-        published=frozenset(printed),
-        n_labels=len(heads.columns),
+    heads = [_Head(Column(heading="Acc", form="share", key="accuracy"), "accuracy")]
+    for method in MAIN:
+        first, _, rest = METHODS[method].partition(" ")
+        heading = f"{f'{first}@1 {rest}'.strip()} (%)"
+        heads.append(_Head(Column(heading=heading, form="percent", key=method), "asr", method))
+    made = _blocks(
+        name,
+        "Single-query attack success rates (ASR@1) by model, in per cent, with the accuracy on the "
+        "clean items. Layout: Xian et al., TMLR 2025, Table 1.",
+        lines,
+        ("victim", "types", "embedding", "rule"),
+        lambda s: s.place.dataset,
+        dict.fromkeys((line.setting.place.dataset for line in lines), heads),
+        notes,
+        "xian2025",
     )
-
-
-def _at_1(method: str) -> str:
-    first, _, rest = METHODS[method].partition(" ")
-    return f"{first}@1 {rest}".strip()
-
-
-def _cells(line: Rates | None) -> list[Entry]:
-    if line is None:
-        return [Entry(value=None)] * (1 + len(MAIN))
-    return [Entry(value=line.accuracy), *(_success(line, method) for method in MAIN)]
-
-
-def _success(line: Rates | None, method: str) -> Entry:
-    if line is None or method not in line.asr:
-        return Entry(value=None)
-    choice = line.choices.get(method)
-    lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
-    return Entry(value=line.asr[method], lines=lines)
-
-
-def _published(line: Line | None) -> list[Entry]:
-    if line is None:
-        return [Entry(value=None)] * (1 + len(MAIN))
-    return [Entry(value=line.accuracy), *(Entry(value=line.asr[method]) for method in MAIN)]
+    own = [i for i in range(len(made.rows)) if i not in made.published]
+    rules = {i for before, i in pairwise(own) if made.rows[i][0] != made.rows[before][0]}
+    return replace(made, rules=frozenset(rules))
 
 
 def _methods_across(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 2: success within a budget, methods crossed with embeddings."""
-    heads = Heads(lines, ("victim", "dataset", "types", "rule"))
-    crossed = [
-        (embedding, method)
-        for embedding in dict.fromkeys(line.setting.embedding for line in lines)
-        for method in _ordered(
-            m for line in lines if line.setting.embedding == embedding for m in line.asr
-        )
-    ]
-    grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
-    for line in lines:
-        grouped[*line.setting.asked, line.setting.rule][line.setting.embedding] = line
-    spans = {e: sum(embedding == e for embedding, _ in crossed) for e, _ in crossed}
+    blocks: dict[str, list[_Head]] = {}
+    for embedding in dict.fromkeys(line.setting.embedding for line in lines):
+        every = {m for line in lines if line.setting.embedding == embedding for m in line.asr}
+        methods = [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
+        columns = {m: Column(heading=METHODS.get(m, m), form="percent", key=m) for m in methods}
+        blocks[embedding] = [_Head(columns[m], "asr", m) for m in methods]
     budget = lines[0].budget
-    return Table(
-        name=name,
-        caption=f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by "
-        "method and embedding. Layout: Xian et al., TMLR 2025, Table 2.",
-        columns=(
-            *heads.columns,
-            *(
-                Column(heading=METHODS.get(m, m), form="percent", key=f"{embedding}_{m}")
-                for embedding, m in crossed
-            ),
-        ),
-        rows=tuple(
-            (
-                *heads.of(next(iter(members.values())).setting),
-                *(_success(members.get(embedding), method) for embedding, method in crossed),
-            )
-            for members in grouped.values()
-        ),
-        notes=(
+    return _blocks(
+        name,
+        f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by method and "
+        "embedding. Layout: Xian et al., TMLR 2025, Table 2.",
+        lines,
+        ("victim", "dataset", "types", "rule"),
+        lambda s: s.embedding,
+        blocks,
+        [
             *notes,
             "Random sampling draws without an embedding; it is listed under each because the "
             "embedding decides which distractor is replaced: the one nearest to the right answer.",
             "The paper's own numbers of this table are not at hand.",
-        ),
-        heads=((("", len(heads.columns)), *spans.items()),),
-        n_labels=len(heads.columns),
+        ],
     )
-
-
-def _ordered(methods: Iterable[str]) -> list[str]:
-    every = set(methods)
-    return [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
 
 
 def _table_rcap(run: PaperRun) -> Iterator[Part]:
@@ -327,85 +345,27 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
     ]
     if not lines:
         raise Missing("needs random sampling and PDWS")
+    heads = [_Head(Column(heading="NoPtb", form="share", key="accuracy"), "accuracy")]
+    for method, words in (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +")):
+        after = Column(heading=words, form="share", key=f"after_{method}")
+        change = Column(heading="R-CAP (%)", form="percent", key=f"rcap_{method}")
+        heads += [_Head(after, "accuracy_after", method), _Head(change, "asr", method)]
     datasets = list(dict.fromkeys(line.setting.place.dataset for line in lines))
     for i, data in enumerate(datasets, start=1):
         chosen = [line for line in lines if line.setting.place.dataset == data]
-        yield _rcap(run, chosen, data, "rcap" if len(datasets) == 1 else f"rcap-{i}")
-
-
-_CHANGES = (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +"))
-
-
-def _rcap(run: PaperRun, lines: Sequence[Rates], data: str, name: str) -> Table:
-    heads = Heads(lines, ("victim", "embedding", "rule"))
-    kinds = list(dict.fromkeys(line.setting.types for line in lines))
-    grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
-    for line in lines:
-        s = line.setting
-        grouped[s.place.victim, s.embedding, s.rule][s.types] = line
-    rows: list[tuple[Entry, ...]] = []
-    printed = set()
-    for members in grouped.values():
-        settings = [line.setting for line in members.values()]
-        cells = [cell for kind in kinds for cell in _before_and_after(members.get(kind))]
-        rows.append((*heads.of(settings[0]), *cells))
-        lines_of = {kind: line_of("xian2024", line.setting) for kind, line in members.items()}
-        if any(lines_of.values()):
-            printed.add(len(rows))
-            cells = [cell for kind in kinds for cell in _printed_after(lines_of.get(kind))]
-            rows.append((*heads.published(settings), *cells))
-    parts = [
-        (
-            Column(heading="NoPtb", form="share", key=f"{kind}_accuracy"),
-            *(
-                column
-                for method, words in _CHANGES
-                for column in (
-                    Column(heading=words, form="share", key=f"{kind}_after_{method}"),
-                    Column(heading="R-CAP (%)", form="percent", key=f"{kind}_rcap_{method}"),
-                )
-            ),
+        made = _blocks(
+            "rcap" if len(datasets) == 1 else f"rcap-{i}",
+            f"Accuracy on {data} before and after one substitution, and its relative change "
+            "(R-CAP = ASR) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
+            chosen,
+            ("victim", "embedding", "rule"),
+            lambda s: s.types,
+            dict.fromkeys((line.setting.types for line in chosen), heads),
+            [*_rate_notes(run, chosen), *_published_notes(chosen, "xian2024")],
+            "xian2024",
         )
-        for kind in kinds
-    ]
-    source = published.source_line("xian2024")
-    shown = [published.NOT_OURS.format(source=source)] if printed else []
-    kept = [
-        note
-        for note in _rate_notes(run, lines, as_published=False)
-        if not note.startswith(("Lines and marks", "Published"))
-    ]
-    return Table(
-        name=name,
-        caption=f"Accuracy on {data} before and after one substitution, and its relative change "
-        "(R-CAP = ASR) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
-        columns=(*heads.columns, *(column for part in parts for column in part)),
-        rows=tuple(rows),
-        notes=(*kept, *shown, *_prompt_notes(lines, "xian2024")),
-        heads=(
-            (("", len(heads.columns)), *((f"{k} questions", 1 + 2 * len(_CHANGES)) for k in kinds)),
-        ),
-        published=frozenset(printed),
-        n_labels=len(heads.columns),
-    )
-
-
-def _before_and_after(line: Rates | None) -> list[Entry]:
-    if line is None:
-        return [Entry(value=None)] * (1 + 2 * len(_CHANGES))
-    cells = [Entry(value=line.accuracy)]
-    for method, _ in _CHANGES:
-        cells += [Entry(value=line.accuracy_after.get(method)), _success(line, method)]
-    return cells
-
-
-def _printed_after(line: Line | None) -> list[Entry]:
-    if line is None:
-        return [Entry(value=None)] * (1 + 2 * len(_CHANGES))
-    cells = [Entry(value=line.accuracy)]
-    for method, _ in _CHANGES:
-        cells += [Entry(value=line.accuracy_after[method]), Entry(value=line.asr[method])]
-    return cells
+        (first, *kinds) = made.heads[0]
+        yield replace(made, heads=((first, *((f"{kind} questions", n) for kind, n in kinds)),))
 
 
 _CHOSEN_ON: Mapping[str, str] = {
@@ -413,13 +373,8 @@ _CHOSEN_ON: Mapping[str, str] = {
     "same items": "the same items",
     "given": "nothing",
 }
-_Chosen = tuple[Rates, Choice]
-_CHOSEN: Sequence[Field[_Chosen]] = (
-    column("Model", lambda row: label(row[0].setting.place.victim)),
-    column("Data", lambda row: label(row[0].setting.place.dataset)),
-    column("Mentions", lambda row: row[0].setting.types),
-    column("Embedding", lambda row: row[0].setting.embedding or None),
-    column("Rules", lambda row: row[0].setting.rule or None),
+_CHOSEN: Sequence[Field[tuple[Rates, Choice]]] = (
+    *_named(lambda row: row[0].setting, *_NAMES),
     column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
     column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
     column("Tried", lambda row: ", ".join(map(minus, row[1].tried)), key="tried"),
@@ -508,11 +463,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
 
 
 _OF_N: Sequence[Field[tuple[Setting, float, _AtN]]] = (
-    column("Model", lambda row: label(row[0].place.victim)),
-    column("Data", lambda row: label(row[0].place.dataset)),
-    column("Mentions", lambda row: row[0].types),
-    column("Embedding", lambda row: row[0].embedding or None),
-    column("Rules", lambda row: row[0].rule or None),
+    *_named(itemgetter(0), *_NAMES),
     column("n", lambda row: row[1], "number"),
     column("ASR@1 (%)", lambda r: r[2].asr, "percent", key="asr"),
     column("Diversity", lambda row: row[2].diversity, "score"),
@@ -560,7 +511,7 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
     absent = {line.setting.place.victim for line in every} - {
         line.setting.place.victim for line in lines
     }
-    notes = _rate_notes(run, lines, as_published=False)
+    notes = [*_rate_notes(run, lines), *_best_notes(lines)]
     if absent:
         names = ", ".join(sorted(absent))
         notes.append(f"Left out because size or group is not given: {names}.")
@@ -576,23 +527,14 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
     yield _victims_down(lines, "figure3-numbers", notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Curve:
+class _Curve(NamedTuple):
     """One line of a picture of success against the budget."""
 
     panel: str
     name: str
     attack: Competitor
-    left_out: Items
-
-    @property
-    def points(self) -> list[Point]:
-        """Success at every budget, on the items that did not choose n."""
-        cell = without(self.attack.cell, self.left_out)
-        return [
-            Point(x=at.budget, y=at.estimate, series=self.name, panel=self.panel)
-            for at in (at_budgets(cell) if cell else ())
-        ]
+    left_out: Items = NO_ITEMS
+    """The items that chose n."""
 
 
 def _curves(
@@ -610,30 +552,20 @@ def _curves(
     for panel, members in panels.items():
         if methods == IN_ORDER and all(one.method in REGIMES for one in members):
             continue
-        split = tuning_items(one.cell for one in members)
+        split, left_out = tuning_items(one.cell for one in members), NO_ITEMS
+        groups: dict[Any, list[Competitor]] = defaultdict(list)
+        for one in members:
+            groups[one.setting, one.method].append(one)
         kept: list[Competitor] = []
-        for group in by_setting(members).values():
-            for method in dict.fromkeys(one.method for one in group):
-                same = [one for one in group if one.method == method]
-                if method in REGIMES and len(same) > 1:
-                    budget = min(one.budget for one in same)
-                    choice = choose(same, EXPONENT, budget, split)
-                    assert choice is not None
-                    choices.append(choice)
-                    same = [choice.chosen]
-                kept += same
-        is_chosen = any(c.chosen in kept for c in choices)
-        order = {method: i for i, method in enumerate(methods)}
-        kept.sort(key=lambda one: (order[one.method], one.setting.embedding))
-        curves += [
-            _Curve(
-                panel=panel,
-                name=_curve_name(one, kept),
-                attack=one,
-                left_out=split if is_chosen else NO_ITEMS,
-            )
-            for one in kept
-        ]
+        for (_, method), same in groups.items():
+            if method in REGIMES and len(same) > 1:
+                choice = choose(same, EXPONENT, min(one.budget for one in same), split)
+                assert choice is not None
+                choices.append(choice)
+                same, left_out = [choice.chosen], split
+            kept += same
+        kept.sort(key=lambda one: (methods.index(one.method), one.setting.embedding))
+        curves += [_Curve(panel, _curve_name(one, kept), one, left_out) for one in kept]
     return curves, choices
 
 
@@ -682,7 +614,7 @@ def _appendix_m(run: PaperRun) -> Iterator[Part]:
             m = sizes[one.label]
             alike = sum(size == m for size in sizes.values())
             name = one.label if alike > 1 else "RandS" if m is None else f"M = {m}"
-            curves.append(_Curve(panel=panel, name=name, attack=one, left_out=NO_ITEMS))
+            curves.append(_Curve(panel, name, one))
     if not curves:
         raise Missing("needs DiscreteZOO with two numbers of candidates or more")
     yield from _curve_parts(run, curves, "appendix-m", "Growth with the number of candidates M", [])
@@ -703,14 +635,19 @@ def _curve_parts(
         "picture are measured on the others."
     )
     notes = (run.item_note(cells), *run.notes(cells), *([tuned] if choices else []), *few)
-    points = tuple(point for curve in curves for point in curve.points)
+    points = [
+        Point(x=at.budget, y=at.estimate, series=name, panel=panel)
+        for panel, name, attack, left_out in curves
+        if (cell := without(attack.cell, left_out))
+        for at in at_budgets(cell)
+    ]
     yield Chart(
         name=name,
         title=title,
         kind="lines",
         x="queries",
         y="ASR",
-        points=points,
+        points=tuple(points),
         log_x=True,
         notes=notes,
     )
@@ -841,9 +778,7 @@ def _left(every: Estimate, unrefuted: Estimate) -> str:
 
 
 _ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
-    column("Model", lambda row: label(row[0].setting.place.victim)),
-    column("Data", lambda row: label(row[0].setting.place.dataset)),
-    column("Mentions", lambda row: row[0].setting.types),
+    *_named(lambda row: row[0].setting, "victim", "dataset", "types"),
     column("Attack", lambda row: row[0].words),
     column("Names", lambda row: row[2]),
     column("Successes", lambda row: row[3]),
@@ -856,16 +791,14 @@ def _names(run: PaperRun, prefix: str, needs: str) -> Iterator[Part]:
     names = run.run.of(NAMES)
     parts: list[Chart | Table] = []
     if names is not None:
-        parts += names.charts()
-        parts += names.tables()
+        parts += [one for one in names.charts() if one.points]
+        parts += [one for one in names.tables() if one.rows]
     chosen = [part for part in parts if prefix in part.name]
     if not chosen:
         raise Missing(needs)
-    has_chart = any(isinstance(part, Chart) for part in chosen)
-    for part in chosen:
-        is_second = has_chart and isinstance(part, Table)
+    for i, part in enumerate(chosen):
         notes = run.notes(one.cell for one in run.attacks)
-        yield renamed(part, f"{prefix}-numbers" if is_second else prefix, notes)
+        yield renamed(part, f"{prefix}-numbers" if i else prefix, notes)
 
 
 def _sweeps(run: PaperRun) -> Iterator[Part]:
@@ -967,8 +900,20 @@ XIAN2025 = Layout(
     name="xian2025",
     of_questions=True,
     entries=(
-        Made("table1", "Table 1, success of one query", _table_1),
-        Made("table2", f"Table 2, success within {OF_TABLE_2} queries", _table_2),
+        Made(
+            "table1",
+            "Table 1, success of one query",
+            partial(_of_rates, budget=1, needs="needs random sampling or PDWS"),
+        ),
+        Made(
+            "table2",
+            f"Table 2, success within {OF_TABLE_2} queries",
+            partial(
+                _of_rates,
+                budget=OF_TABLE_2,
+                needs=f"needs an attack with a budget of {OF_TABLE_2} or more",
+            ),
+        ),
         Made("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
         Made("figure2", "Figure 2, the two regimes", _figure_2),
         Made("figure3", "Figure 3, success against model size", _figure_3),

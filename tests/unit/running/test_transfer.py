@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from medstress.running.transfer import last_spans
 from medstress.store.trials import Substitutions
 from medstress.testing.planted_trials import NEAR, arm, control, trial
-from medstress.transfer.inquiries import last_spans
 
 
 def test_the_span_of_a_trial_is_the_first_of_its_last_substitution() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from medstress.analyses.families import settings_key
@@ -13,12 +12,12 @@ from medstress.analyses.significance import PURPOSE
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
+from medstress.engine.requests import Purpose
 from medstress.engine.study import Study
-from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.plan import Prepared
-from medstress.running.follow_ups import Stage
-from medstress.running.prepare import Watcher
-from medstress.running.run import ask
+from medstress.experiment.plan.sentence_groups import free_group
+from medstress.running.stages import Stage
+from medstress.significance.bounds import bound_of
 from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, outlook, studies
@@ -49,7 +48,12 @@ def _judged(bench: Prepared, run: Run) -> Iterator[str]:
         yield f"faithfulness: the judge is asked about the reasonings of {n} trials"
 
 
-FAITHFULNESS = Stage(name="faithfulness", works=_reasonings, words=_judged)
+FAITHFULNESS = Stage(
+    name="faithfulness",
+    works=_reasonings,
+    words=_judged,
+    purposes=frozenset({Purpose.JUDGE}),
+)
 """Judges are asked whether a reasoning names the insertion."""
 
 
@@ -107,54 +111,16 @@ def significance(selection: Selection | None = None) -> Stage:
             return {}
         return with_scope(run.manifest, settings, scope_of(settings, run.manifest))
 
-    return Stage(name="significance", works=works, words=words, entries=entries)
+    def most(bench: Prepared, study: Study) -> int:
+        attack = tools_of(bench).attacks[study.attack_label]
+        return bound_of(attack.attempts, _settings(bench)).n_conversations
 
+    def choice(bench: Prepared, run: Run) -> Mapping[str, Any]:
+        trials = [trial.id for trial in successes(bench, run)]
+        return {"settings": _settings(bench).as_json(), "trials": trials} if trials else {}
 
-def run_tests(
-    folder: Path,
-    experiment: str | Path | Mapping[str, Any] | None,
-    selection: Selection,
-    changes: Mapping[str, Any],
-    watcher: Watcher,
-    overrides: Sequence[str] = (),
-    *,
-    confirm: Callable[[Sequence[str]], None] = lambda _: None,
-    dry_run: bool = False,
-) -> str | None:
-    """Test successes of a run; what was tested before is not asked again.
-
-    Args:
-        folder: the run.
-        experiment: the file, recipe or dict that the folder is a run of; see `ask`.
-        selection: which successes are tested.
-        changes: keys of `[test]` that the command line sets.
-        watcher: receives notes on what is being done, and progress.
-        overrides: as the command line's --set.
-        confirm: as for `ask`.
-        dry_run: announce what would be asked, and ask nothing.
-
-    Returns:
-        Sentence on why not everything was tested; None if it was.
-
-    Raises:
-        UsageError: the selection cannot be tested.
-        StoreError: the folder is a run of another experiment.
-    """
-
-    def complete(raw: dict[str, Any]) -> None:
-        table = raw.setdefault("test", {})
-        if isinstance(table, dict):
-            table.update(changes)
-
-    return ask(
-        folder,
-        [FAITHFULNESS, significance(selection)],
-        experiment,
-        overrides=overrides,
-        complete=complete,
-        confirm=confirm,
-        dry_run=dry_run,
-        watcher=watcher,
+    return Stage(
+        name="significance", works=works, most=most, words=words, entries=entries, choice=choice
     )
 
 

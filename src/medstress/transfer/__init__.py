@@ -1,1 +1,0 @@
-"""Successes asked of other victims and of other items: transfer and universality."""

@@ -1,0 +1,136 @@
+"""Whole experiments that limits stop again and again end with the root of one without limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import medstress as ms
+from experiments import GOLDENS, MEDFUZZ, entity, medfuzz, substitution, victim
+from medstress.experiment.plan.spending import limits_of
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
+from medstress.store.run_store import RunStore
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOLDEN_ASKED", str(tmp_path / "asked.txt"))
+    return tmp_path
+
+
+def write(files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+
+
+def run(out: str, **limits: float) -> ms.Run:
+    return ms.run("e.toml", out=out, overrides=[f"experiment.{k}={v}" for k, v in limits.items()])
+
+
+MASKED = """
+
+def key_of(prompt):
+    name = re.search(r"[a-z]([0-9]+)zumab", prompt)
+    return "ABCD"[int(name[1]) % 4] if name else "A"
+"""
+EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'))
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [(GOLDENS["many"].files, 7), (MEDFUZZ, 5), (GOLDENS["tagged"].files, 9)],
+    ids=["transfer", "tests of MedFuzz", "tagged texts"],
+)
+def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(
+    files: Mapping[str, str], parts: int, workplace: Path
+) -> None:
+    """Trials, transfer, tests and judges all count, over all processes."""
+    write(files)
+    whole = run("whole").summary()
+    n_all, n_stopped = whole["performance"]["calls"], 0
+    for part in range(1, parts + 1):
+        most = n_all * part // parts
+        summary = run("parts", max_queries=most).summary()
+        assert summary["performance"]["calls"] <= most
+        n_stopped += not summary["experiment"]["complete"]
+    assert n_stopped == parts - 1, "exactly what is needed is enough"
+    assert summary["performance"]["calls"] == n_all, "nothing was bought twice"
+    assert summary["root"] == whole["root"] is not None
+    again = run("parts", max_queries=1).summary()
+    assert again["root"] == whole["root"]
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_usd"])
+def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(
+    limit: str, workplace: Path
+) -> None:
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    with FaultServer(counts=True) as server:
+        model = "".join(
+            f'[[victim]]\nname = "{name}"\nbackend = "openai"\nbase_url = "{server.url}"\n'
+            f'model = "{server.model}"\nversion = "{name}"\nanswer_by = "generate"\n'
+            "max_in_flight = 4\nprice_in = 1e6\nprice_out = 1e6\n"
+            for name in ("one", "two")
+        )
+        write(substitution(model + entity("random", 'sampler = "random"\nbudget = 3')))
+        whole = run("whole").summary()
+        largest, n_all = max(asked.tokens for asked in server.log), len(server.log)
+        used = whole["performance"]["usd"]  # one dollar a token
+        assert used == sum(asked.tokens for asked in server.log)
+        for part in (0.1, 0.4, 0.7):
+            before = len(server.log)
+            summary = run("parts", **{limit: round(part * used)}).summary()
+            assert len(server.log) > before
+            assert not summary["experiment"]["complete"]
+            assert part * used - 1 <= summary["performance"]["usd"] < part * used + 4 * largest
+        n = len(server.log)
+        run("parts", **{limit: round(part * used)})
+        assert len(server.log) == n, "the next process knows what this one spent"
+        done = run("parts", **{limit: 2 * round(used)}).summary()
+        assert len(server.log) == 2 * n_all
+    assert done["root"] == whole["root"] is not None
+
+
+def test_explain_obeys_the_limits_of_the_run(workplace: Path) -> None:
+    pytest.importorskip("shap", reason="needs the extra medstress[explain]")
+    from medstress.cli.app import medstress_cli
+
+    # Masked prompts name no drug, which says the key of the others.
+    write({**EXPLAINED, "choosing.py": EXPLAINED["choosing.py"] + MASKED})
+    n = run("run").summary()["performance"]["calls"]
+    explain = ["explain", "run", "--experiment", "e.toml", "--all", "--limit", "2", "--quiet"]
+    for most in (n, n + 20, n + 50):
+        limit = ["--set", f"experiment.max_queries={most}"]
+        assert medstress_cli([*explain, "--max-calls", "40", *limit]) == 0
+        assert ms.open("run").summary()["performance"]["calls"] <= most
+    assert medstress_cli([*explain, "--max-calls", "40"]) == 0
+    parts = ms.open("run").summary()
+    run("whole")
+    explain[1] = "whole"
+    assert medstress_cli([*explain, "--max-calls", "40"]) == 0
+    assert ms.open("whole").summary()["root"] == parts["root"]
+
+
+def test_a_role_beside_a_victim_is_counted_at_the_dearer_price(workplace: Path) -> None:
+    """They share a back end, which does not know who asks."""
+    files = medfuzz("")
+    same = 'target = "roles.py:target"\n'
+    files["e.toml"] = (
+        files["e.toml"]
+        .replace(same, f"{same}price_in = 1\nprice_out = 1\n")
+        .replace('target = "roles.py:judge"\n', f"{same}price_in = 9\nprice_out = 9\n")
+    )
+    write(files)
+    run("run", max_queries=1)
+    prepared = prepare(Path("e.toml"))
+    with opened_victims(prepared, lambda _: None), RunStore(Path("run")) as store:
+        judge = next(part for part in prepared.roles if part.name == "judge")
+        assert judge.backend is prepared.victims[0].backend
+        answer = type("Answer", (), {"tokens_in": 1_000_000, "tokens_out": 0})()
+        assert limits_of(store, prepared).usd_of(judge.backend, answer) == 9
