@@ -39,7 +39,7 @@ def test_the_same_build_again_is_undecided(two, medstress):
     assert two.run(out=two.root / "again") == 0
     told = medstress("compare", "b", "again")
     assert told.code == 0
-    assert told.out.startswith("Undecided under random")
+    assert told.out.startswith("Undecided, as the interval reaches 0, under random")
     assert "Nothing that is recorded differs." in told.out
     assert medstress("compare", "b", "again", "--margin", "0.01").code == 3
 

@@ -56,7 +56,7 @@ def two(bench):
         for name, n in (("one", 1e8), ("other", 1e9))
     ]
     bench.tables["attack"] = [bench.attack("random", budget=8), bench.attack("nearest", budget=8)]
-    bench.tables["analysis"] = {"transfer": True, "universality": [1, 4]}
+    bench.tables["analysis"] = {"transfer": True, "reuse": [1, 4]}
     return bench
 
 
@@ -77,7 +77,7 @@ def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
         assert table[attack, "one", "one"]["transfer"]["value"] == 1
 
 
-def test_universality_of_planted_victims_is_one_for_the_first_name_on(two):
+def test_reuse_of_planted_victims_is_one_for_the_first_name_on(two):
     """Every name that ever succeeded succeeds wherever it is put."""
     rows = rows_of(run(two.write(), two.out))
     found = two.summary()["reuse"]["asked"]
@@ -109,7 +109,7 @@ def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
     path = two.root / "exchanges.jsonl"
     with_analysis.export("exchanges", path)
     purposes = Counter(json.loads(line)["purpose"] for line in path.read_text().splitlines())
-    assert purposes["transfer"] + purposes["universality"] == n_asked
+    assert purposes["transfer"] + purposes["reuse"] == n_asked
 
 
 def analyses_of(summary):
@@ -160,7 +160,7 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
 def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkeypatch):
     analysis = two.tables.pop("analysis")
     run(two.write(), two.out)
-    two.tables["analysis"] = {"universality": [4]}
+    two.tables["analysis"] = {"reuse": [4]}
     monkeypatch.setenv("VICTIM_FAILS", "1")
     summary = run(two.write(), two.out).summary()
     failed = [row["n_unanswered"] for row in summary["reuse"]["asked"]]

@@ -54,7 +54,7 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
     """The first success is `acid`, which the default rule leaves out; later a statin succeeds."""
     acids.victims(one=(r"acid|\w+statin", 1), other=(r"\w+statin", 1))
     acids.tables["analysis"] = {
-        "transfer": True, "universality": [1], "prompt_similarity": True, "embedder": "ngram",
+        "transfer": True, "reuse": [1], "prompt_similarity": True, "embedder": "ngram",
     }  # fmt: skip
     found = run(acids.write(), acids.out)
     rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
@@ -90,7 +90,7 @@ def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
         acids.attack("nearest", label="any", budget=41),
         acids.attack("nearest", label="to B", budget=41, goal="B"),
     ]
-    acids.tables["analysis"] = {"transfer": True, "universality": [1]}
+    acids.tables["analysis"] = {"transfer": True, "reuse": [1]}
     found = run(acids.write(), acids.out)
     summary = found.summary()
     cells = {

@@ -58,7 +58,7 @@ def _pdws() -> dict[str, Any]:
             "max_edit_distance": 9,
         }
     ]
-    tables["analysis"] = {"transfer": True, "universality": [1, 2]}
+    tables["analysis"] = {"transfer": True, "reuse": [1, 2]}
     tables["tune"] = {"grid": [-20, 20], "share": 0.5, "budget": 2}
     return tables
 

@@ -37,6 +37,14 @@ def key_of(prompt):
     name = re.search(r"[a-z]([0-9]+)zumab", prompt)
     return "ABCD"[int(name[1]) % 4] if name else "A"
 """
+SLOW = """
+
+import time
+
+def slow(prompts):
+    time.sleep(0.02)
+    return soft(prompts)
+"""
 EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'))
 
 
@@ -95,6 +103,26 @@ def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(
         done = run("parts", **{limit: 2 * round(used)}).summary()
         assert len(server.log) == 2 * n_all
     assert done["root"] == whole["root"] is not None
+
+
+def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace: Path) -> None:
+    """A call takes .02 seconds or more: so many fit into a limit, and one more a process."""
+    files = substitution(
+        victim("slow", "batch_size = 1\n") + entity("near", 'sampler = "nearest"\nbudget = 4'),
+        seeds="[0]",
+    )
+    write({**files, "choosing.py": files["choosing.py"] + SLOW})
+    n_all, n = run("whole").summary()["performance"]["calls"], 0
+    for processes in range(1, 200):
+        summary = run("parts", max_seconds=0.15 * processes).summary()
+        more = summary["performance"]["calls"] - n
+        n += more
+        assert n <= (0.15 * processes) / 0.02 + processes
+        if summary["experiment"]["complete"]:
+            break
+        assert summary["performance"]["wall_seconds"] >= 0.15 * processes
+    assert (n, processes > 2) == (n_all, True)
+    assert summary["root"] == run("whole").summary()["root"]
 
 
 def test_explain_obeys_the_limits_of_the_run(workplace: Path) -> None:

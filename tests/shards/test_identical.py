@@ -52,7 +52,7 @@ def test_repeats_controls_and_several_data_sets_come_to_their_places(
 
 @pytest.mark.release
 def test_analyses_tests_and_criteria_are_asked_and_judged_in_the_merged_run(bench, sharded, same):
-    bench.tables["analysis"] = {"transfer": True, "universality": [1, 4]}
+    bench.tables["analysis"] = {"transfer": True, "reuse": [1, 4]}
     bench.tables["require"] = [{"metric": "asr", "max_high": 0.05}]
     bench.tables["slices"] = {"by": ["option_length"]}
     assert bench.run() == 3

@@ -105,9 +105,9 @@ def test_a_driver_that_died_before_between_and_after_goes_on(bench, ray, spread,
     assert spread() == 130
     assert len(ray.cancelled) == 1  # the fourth: the third was taken from the list
     ray.before = lambda _: None
-    for name in ("merge_shards", "run_experiment"):
+    for name in ("merge_shards", "perform"):
         with monkeypatch.context() as patch:
-            if name == "run_experiment":  # of the driver, not of the shards, which have ended
+            if name == "perform":  # of the driver, not of the shards, which have ended
                 patch.setattr(on_ray, "merge_shards", _then(on_ray.merge_shards, patch, killed))
             else:
                 patch.setattr(on_ray, name, killed)
@@ -120,7 +120,7 @@ def test_a_driver_that_died_before_between_and_after_goes_on(bench, ray, spread,
 def _then(merge, patch, killed):
     def merged(*arguments, **keys):
         found = merge(*arguments, **keys)
-        patch.setattr(on_ray, "run_experiment", killed)
+        patch.setattr(on_ray, "perform", killed)
         return found
 
     return merged

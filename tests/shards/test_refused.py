@@ -12,7 +12,8 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.core.shards import parse_shard
+from medstress.core.shards import cut, parse_shard
+from medstress.running import merging
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.run_store import lock_folder
 
@@ -191,6 +192,30 @@ def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused, mon
         "shard 3/3",
         "is not finished",
     )
+    assert not (bench.root / "merged").exists()
+
+
+def test_shards_that_were_cut_otherwise_are_refused(bench, shards, refused, monkeypatch):
+    def otherwise(datasets, n):
+        return [[number % n + 1 for number in numbers] for numbers in cut(datasets, n)]
+
+    monkeypatch.setattr("medstress.experiment.plan.sharding.cut", otherwise)
+    other = bench.root / "other"
+    assert bench.run("--shard", "2/3", out=other) == 0  # the items of shard 1
+    given = [shards[0], other, shards[2]]
+    refused(["merge", *given, "--out", bench.root / "merged"], "was cut otherwise")
+    assert not (bench.root / "merged").exists()
+
+
+def test_a_shard_that_is_run_while_it_is_merged_is_refused(bench, shards, refused, monkeypatch):
+    write = merging._write
+
+    def later(*arguments):
+        assert bench.run("--shard", "2/3", out=shards[1]) == 0
+        return write(*arguments)
+
+    monkeypatch.setattr(merging, "_write", later)
+    refused(["merge", *shards, "--out", bench.root / "merged"], "run while it was merged")
     assert not (bench.root / "merged").exists()
 
 

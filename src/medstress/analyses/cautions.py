@@ -232,46 +232,43 @@ def _cut_short(run: Run) -> Iterator[Remark]:
 
 
 def _letter_mass(run: Run) -> Iterator[Remark]:
-    for victim, trials in _by_model(run):
-        for place, asked in _clean_by_place(trials):
-            masses = [t.before.mass for t in asked if t.before and t.before.mass is not None]
-            if masses and (mean := fmean(masses)) < LETTER_MASS:
-                yield Remark(
-                    rule="letter_mass",
-                    where=place,
-                    sentence=f"{victim} puts only {100 * mean:.0f} % of its probability on the "
-                    f"option letters{_on(run, place)}: it would hardly say what it is read as. "
-                    "Another prompt, or answer_by = text or generate, may ask it better.",
-                )
+    for place, clean in _clean_by_place(run.trials):
+        masses = [t.before.mass for t in clean if t.before and t.before.mass is not None]
+        if masses and (mean := fmean(masses)) < LETTER_MASS:
+            yield Remark(
+                rule="letter_mass",
+                where=place,
+                sentence=f"{place.victim} puts only {100 * mean:.0f} % of its probability on the "
+                f"option letters{_on(run, place)}: it would hardly say what it is read as. Another "
+                "prompt, or answer_by = text or generate, may ask it better.",
+            )
 
 
 def _one_letter(run: Run) -> Iterator[Remark]:
     """Name the models that answer nearly always the same letter, though keys differ."""
-    for victim, trials in _by_model(run):
-        for place, asked in _clean_by_place(trials):
-            read = [
-                t for t in asked if isinstance(t.item, Question) and t.before and t.before.answer
-            ]
-            if len(read) < LEAST:
-                continue
-            letters = Counter(t.before.answer for t in read if t.before)
-            (letter, n), n_keys = letters.most_common(1)[0], Counter(t.item.key for t in read)
-            if n > ONE_LETTER * len(read) and n_keys[str(letter)] <= ONE_LETTER * len(read):
-                yield Remark(
-                    rule="one_letter",
-                    where=place,
-                    sentence=f"{victim} answers {letter} to {n:,} of {len(read):,} questions"
-                    f"{_on(run, place)}, though {letter} is right in {n_keys[str(letter)]:,} only: "
-                    "it may not read the options.",
-                )
+    for place, clean in _clean_by_place(run.trials):
+        answers = [
+            (t.before.answer, t.item.key)
+            for t in clean
+            if isinstance(t.item, Question) and t.before and t.before.answer
+        ]
+        if len(answers) < LEAST:
+            continue
+        ((letter, n),) = Counter(answer for answer, _ in answers).most_common(1)
+        n_keys = sum(key == letter for _, key in answers)
+        if n > ONE_LETTER * len(answers) >= n_keys:
+            yield Remark(
+                rule="one_letter",
+                where=place,
+                sentence=f"{place.victim} answers {letter} to {n:,} of {len(answers):,} questions"
+                f"{_on(run, place)}, though {letter} is right in {n_keys:,} only: it may not read "
+                "the options.",
+            )
 
 
 def _unstable(run: Run) -> Iterator[Remark]:
-    again = [
-        t.first.repeats
-        for t in run.trials
-        if t.first is not None and not t.arm.is_control and t.first.repeats is not None
-    ]
+    firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
+    again = [first.repeats for first in firsts if first.repeats is not None]
     if n := again.count(False):
         yield Remark(
             rule="not_repeated",
@@ -300,21 +297,19 @@ def _stored_attacks(run: Run) -> Iterator[Remark]:
     for label, spec in run.manifest["attacks"].items():
         if spec["name"] != STORED or "set" not in spec:
             continue
-        source = spec["source"]
-        own = [victim for victim, one in hashes.items() if one == source["model_hash"]]
+        own = [victim for victim, one in hashes.items() if one == spec["source"]["model_hash"]]
         if own and not spec["is_blind"]:
             sentence = (
                 f"{label} asks edits that answers of {own[0]} led to, so its rate on that model "
                 "says nothing new."
             )
+            yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
         elif spec["selection"] == Selection.ALL and spec["budget"] > 1:
             sentence = (
                 f"{label} asks the stored edits of an item up to the one that made "
-                f"{source['victim']} lose it: its rates mean something at 1 query alone."
+                f"{spec['source']['victim']} lose it: its rates mean something at 1 query alone."
             )
-        else:
-            continue
-        yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
+            yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
 
 
 def _left_out(run: Run) -> Iterator[Remark]:
@@ -375,7 +370,8 @@ def _clean_by_place(trials: Iterable[Trial]) -> Iterator[tuple[Place, Sequence[T
     for trial in trials:
         if trial.is_answered:
             places[trial.arm.place].setdefault(trial.item.id, trial)
-    yield from ((place, list(items.values())) for place, items in sorted(places.items()))
+    for place in sorted(places, key=lambda place: (place.victim, place)):
+        yield place, list(places[place].values())
 
 
 def _on(run: Run, place: Place) -> str:

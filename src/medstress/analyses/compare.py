@@ -40,6 +40,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.multiplicity import holm
+from medstress.stats.paired import LEAST_UNITS
 
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """The one to heed first."""
@@ -357,6 +358,20 @@ def _verdict(row: Contrast) -> Decision:
     return "no worse than the margin" if "no worse" in claims else "undecided"
 
 
+def _why_undecided(row: Contrast, margin: float | None) -> str:
+    """Return why a row shows nothing, by the first rule that it does not pass."""
+    low, high = row.decisive.low, row.decisive.high
+    if low is None or high is None:
+        return "there is no interval"
+    if low <= 0 <= high:
+        return "the interval reaches 0" + (" and lies beyond the margin" if margin else "")
+    if row.n_differ is not None and row.n_differ < LEAST_UNITS:
+        return f"{ITEMS.count(row.n_differ)} differ, and fewer than {LEAST_UNITS} may be chance"
+    if row.p_adjusted is None or row.p_adjusted > LEVEL:
+        return f"p is above {decimal(LEVEL)}"
+    return "unreadable or failed answers leave it open"
+
+
 def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
     """Check that something decides.
 
@@ -412,6 +427,7 @@ class _Words(NamedTuple):
     def settled(self, row: Contrast) -> Contrast:
         """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
         verdict = _verdict(row) if self.why_open is None or not row.n_pairs else "undecided"
+        why = (self.why_open or _why_undecided(row, self.margin)) if verdict == "undecided" else ""
         if not row.n_pairs:
             text = f"Nothing to compare {self.place(row)}: no pair has {row.measure!r}."
             return replace(row, verdict=verdict, sentence=text)
@@ -435,15 +451,15 @@ class _Words(NamedTuple):
             change += f", p {_p(row.p_adjusted)}"
         n = row.noun.count(row.n_items)
         pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
-        text = f"{self.shown(verdict)} {self.place(row)}: {clause} ({change}; {pairs})."
+        text = f"{self.shown(verdict, why)} {self.place(row)}: {clause} ({change}; {pairs})."
         if row.n_open:
             text += f" A failed call leaves {PAIRS.count(row.n_open)} open."
         if row.power and verdict not in ("better", "worse"):
             text += f" {_power(row.power)}"
-        return replace(row, verdict=verdict, sentence=text)
+        return replace(row, verdict=verdict, sentence=text, why=why)
 
-    def shown(self, verdict: Decision) -> str:
-        """Return what is shown, to be followed by where."""
+    def shown(self, verdict: Decision, why: str) -> str:
+        """Return what is shown, to be followed by where; or why nothing is."""
         a, b = self.names
         is_of_models = self.factor == "victim"
         subject = f"{b} is" if is_of_models else "The model is"
@@ -456,8 +472,7 @@ class _Words(NamedTuple):
             "no worse than the margin": f"{subject} no worse {other} by more than {margin}",
             "equivalent within the margin": f"{a} and {b} are equivalent within {margin}",
         }
-        open_because = f", as {self.why_open}," if self.why_open else ""
-        return words.get(verdict, f"Undecided{open_because}")
+        return words.get(verdict, f"Undecided, as {why},")
 
     def place(self, row: Contrast) -> str:
         """Return where a row was measured: the attack, and what else differs among rows."""
@@ -469,7 +484,7 @@ class _Words(NamedTuple):
 def _power(power: Sequence[Detectable]) -> str:
     able = [one for one in power if one.difference is not None]
     if not able:
-        return "So few find no difference with 80 % power."
+        return "With so few pairs no difference is found with 80 % power."
     parts = (
         f"{decimal(one.difference)} {'if' if one.is_assumed else 'where'} "
         f"{decimal(one.discordance)} of the pairs differ"
@@ -563,6 +578,13 @@ def _source(side: Side) -> Source:
     )
 
 
+def _remark(row: Contrast) -> tuple[str, ...]:
+    """Return why a row is undecided although its interval does not reach 0."""
+    low, high = row.decisive.low, row.decisive.high
+    is_plain = low is None or high is None or low <= 0 <= high
+    return () if is_plain or not row.why else (row.why,)
+
+
 def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
     """Return the columns; labels that all rows share are for wide screens."""
     a, b = names
@@ -595,5 +617,5 @@ def _fields(rows: Sequence[Contrast], names: Names) -> list[Field[Contrast]]:
             wide=True,
         ),
         column("p", lambda row: row.p_adjusted, "p", tip="adjusted by Holm"),
-        column(f"{b} is", lambda row: row.verdict),
+        column(f"{b} is", lambda row: Entry(value=row.verdict, lines=_remark(row))),
     ]

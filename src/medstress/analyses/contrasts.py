@@ -26,7 +26,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.means import difference_of_names, mean
-from medstress.stats.paired import Difference, difference
+from medstress.stats.paired import LEAST_UNITS, Difference, difference
 from medstress.stats.power import ASSUMED, detectable, detectable_mean
 from medstress.stats.shares import Mask, Numbers, Units, mean_size, rate, tally
 
@@ -43,9 +43,6 @@ Decision: TypeAlias = Literal[
 Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
-LEAST_UNITS = 6
-"""Items (documents) that differ, below which nothing is better or worse: of five that all go one
-way the exact p is .0625."""
 _WORDS = {
     "accuracy_after": "accuracy after",
     "accuracy": "accuracy before",
@@ -105,6 +102,15 @@ class Contrast:
     claims: frozenset[Claim] = field(metadata=HIDDEN)
     """What the intervals show of B, before p has a say."""
     noun: Noun = field(metadata=HIDDEN)
+    n_differ: int | None = field(default=None, metadata=HIDDEN)
+    """Items (documents) on which A and B differ; None where the measure is no share."""
+    why: str = field(default="", metadata=HIDDEN)
+    """Why nothing is decided; empty where something is."""
+
+    @property
+    def decisive(self) -> Estimate:
+        """What decides: the difference for names like these, where there is one."""
+        return self.names_like_these or self.difference
 
     @property
     def measure(self) -> str:
@@ -276,7 +282,8 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
             if decides
         ],
         **_shown(gain, ways, names, is_good=is_good),
-        claims=_claims(ways, margin, pairs, a.read != b.read),
+        claims=_claims(ways, margin, n_differ := _n_units(pairs, a.read != b.read)),
+        n_differ=n_differ,
     )
 
 
@@ -407,7 +414,8 @@ def _of_net(
             if decides
         ],
         **_shown(means[0], ways, names, is_good=False),
-        claims=_claims(ways, margin, net.pairs, values[0] != 0),
+        claims=_claims(ways, margin, n_differ := _n_units(net.pairs, values[0] != 0)),
+        n_differ=n_differ,
     )
 
 
@@ -483,13 +491,14 @@ def _discordances(seen: float) -> Sequence[float]:
     return (seen,) if seen >= ASSUMED[0] else ASSUMED
 
 
-def _claims(
-    ways: Sequence[Difference], margin: float | None, pairs: Pairs, differ: Mask
-) -> frozenset[Claim]:
+def _n_units(pairs: Pairs, differ: Mask) -> int:
+    return len(np.unique(pairs.units[0][differ]))
+
+
+def _claims(ways: Sequence[Difference], margin: float | None, n_differ: int) -> frozenset[Claim]:
     """Return what holds in every way in which open answers may have ended."""
     claims = frozenset.intersection(*(_claims_of(way, margin) for way in ways))
-    is_enough = len(np.unique(pairs.units[0][differ])) >= LEAST_UNITS
-    return claims if is_enough else claims - {"better", "worse"}
+    return claims if n_differ >= LEAST_UNITS else claims - {"better", "worse"}
 
 
 def _claims_of(gain: Difference, margin: float | None) -> frozenset[Claim]:

@@ -103,7 +103,8 @@ class Reach:
 def reach(run: Run, cell: Cell) -> Reach | None:
     """Return what gates and repeats left of an attack's attempts; None where they took nothing."""
     tried = [trial for trial in cell.trials if trial.is_eligible]
-    repeats = {t.number: again for t in tried if (again := _repeats(run, t))}
+    # The answer to a repeat comes from a cache, so edits are read only where some answer did.
+    repeats = {t.number: again for t in tried if t.queries.cached and (again := run.repeats(t))}
     asked = sum(trial.queries.asked for trial in tried)
     rejected = sum(trial.queries.rejected for trial in tried)
     if not rejected and not repeats:
@@ -114,21 +115,6 @@ def reach(run: Run, cell: Cell) -> Reach | None:
         new=1 - sum(map(len, repeats.values())) / later if later else 1.0,
         repeats=repeats,
     )
-
-
-def _repeats(run: Run, trial: Trial) -> list[int]:
-    """Return the queries that asked a variant of their trial again.
-
-    The answer to a repeat comes from a cache, so edits are read only where some answer did.
-    """
-    if not trial.queries.cached:
-        return []
-    variants, again = set(), []
-    for query, edits in dict(run.edits(trial)).items():  # several calls may make one query
-        if edits in variants:
-            again.append(query)
-        variants.add(edits)
-    return again
 
 
 def loss(run: Run, cell: Cell) -> Loss | None:

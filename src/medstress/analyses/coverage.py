@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -454,15 +454,9 @@ def _mean_share(items: Sequence[Collection[_Tried]], *, unasked: bool) -> Estima
 # The size of edits -----------------------------------------------------------------------------
 
 
-class _First(NamedTuple):
-    """The first edit that an attack showed the model on one item."""
-
-    trial: Trial
-    replaced: int
-    inserted: int
-    characters: int
-    tokens: int
-    is_success: bool
+_Class: TypeAlias = tuple[Unit, int, int | None]
+"""Unit, low and high of a `BySize`."""
+_UNITS: Sequence[Unit] = ("words", "characters", "tokens")
 
 
 def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
@@ -473,64 +467,53 @@ def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
     of_trial = dict(zip(trials.tolist(), pairwise(bounds), strict=True))
     rows: list[BySize] = []
     for cell in cells:
-        firsts = [
-            _first(trial, lines, *of_trial[trial.number])
-            for trial in cell.trials
-            if trial.number in of_trial
-        ]
-        rows += _classes(
-            cell, firsts, "words", lambda f: (_capped(f.replaced), _capped(f.inserted))
-        )
-        rows += _classes(cell, firsts, "characters", lambda f: _class_of(f.characters))
-        rows += _classes(cell, firsts, "tokens", lambda f: _tokens(f.tokens))
+        classes: dict[_Class, list[tuple[Trial, bool]]] = defaultdict(list)
+        for trial in (trial for trial in cell.trials if trial.number in of_trial):
+            start, end = of_trial[trial.number]
+            query = int(lines.query[start])
+            is_success = trial.first is not None and trial.first.query == query
+            for one in _sizes(_first_edits(trial, lines, start, end)):
+                classes[one].append((trial, is_success))
+        for unit, low, high in sorted(
+            classes, key=lambda one: (_UNITS.index(one[0]), one[1], one[2] or 0)
+        ):
+            members = classes[unit, low, high]
+            units = number_units([trial.path for trial, _ in members])
+            rows.append(
+                BySize(
+                    **cell.place._asdict(),
+                    attack=cell.attack.label,
+                    unit=unit,
+                    low=low,
+                    high=high,
+                    n_items=len(set(units[1].tolist())),
+                    asr_at_1=rate(np.array([is_success for _, is_success in members]), units),
+                )
+            )
     return rows
 
 
-def _first(trial: Trial, lines: Substitutions, start: int, end: int) -> _First:
-    query = int(lines.query[start])
-    pairs = []
+def _first_edits(
+    trial: Trial, lines: Substitutions, start: int, end: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what the first query of a trial replaces, and what it puts in."""
     for i in range(start, end):
-        if lines.query[i] != query:
+        if lines.query[i] != lines.query[start]:
             break
-        name, (where, first, last) = lines.names[lines.name[i]], lines.spans[lines.span[i]]
-        edit = Edit(field=where, start=first, end=last, replacement=name)
-        pairs.append((trial.item.replaced(edit), name))
-    return _First(
-        trial=trial,
-        replaced=sum(len(old.split()) for old, _ in pairs),
-        inserted=sum(len(new.split()) for _, new in pairs),
-        characters=sum(edit_distance(old, new) for old, new in pairs),
-        tokens=sum(edit_distance(old.split(), new.split()) for old, new in pairs),
-        is_success=trial.first is not None and trial.first.query == query,
+        new, (where, first, last) = lines.names[lines.name[i]], lines.spans[lines.span[i]]
+        yield trial.item.replaced(Edit(field=where, start=first, end=last, replacement=new)), new
+
+
+def _sizes(edits: Iterable[tuple[str, str]]) -> tuple[_Class, ...]:
+    """Return the classes of one query's edits, given as (old, new)."""
+    pairs = list(edits)
+    replaced, inserted = (sum(len(pair[i].split()) for pair in pairs) for i in (0, 1))
+    tokens = sum(edit_distance(old.split(), new.split()) for old, new in pairs)
+    return (
+        ("words", min(replaced, MOST_WORDS), min(inserted, MOST_WORDS)),
+        ("characters", *_class_of(sum(edit_distance(old, new) for old, new in pairs))),
+        ("tokens", min(tokens, MOST_WORDS), tokens if tokens < MOST_WORDS else None),
     )
-
-
-def _classes(
-    cell: Cell,
-    firsts: Sequence[_First],
-    unit: Unit,
-    class_of: Callable[[_First], tuple[int, int | None]],
-) -> Iterator[BySize]:
-    """Yield ASR(1) of every class, in order."""
-    classes: dict[tuple[int, int | None], list[_First]] = defaultdict(list)
-    for first in firsts:
-        classes[class_of(first)].append(first)
-    for low, high in sorted(classes, key=lambda ends: (ends[0], ends[1] or 0)):
-        members = classes[low, high]
-        units = number_units([one.trial.path for one in members])
-        yield BySize(
-            **cell.place._asdict(),
-            attack=cell.attack.label,
-            unit=unit,
-            low=low,
-            high=high,
-            n_items=len(set(units[1].tolist())),
-            asr_at_1=rate(np.array([one.is_success for one in members]), units),
-        )
-
-
-def _capped(words: int) -> int:
-    return min(words, MOST_WORDS)
 
 
 def _class_of(characters: int) -> tuple[int, int | None]:
@@ -542,10 +525,6 @@ def _class_of(characters: int) -> tuple[int, int | None]:
     low = max(end for end in CHARACTERS if end <= characters)
     above = [end - 1 for end in CHARACTERS if end > low]
     return low, above[0] if above else None
-
-
-def _tokens(tokens: int) -> tuple[int, int | None]:
-    return (tokens, tokens) if tokens < MOST_WORDS else (MOST_WORDS, None)
 
 
 # Attacks that ask every name -------------------------------------------------------------------

@@ -263,11 +263,9 @@ class Explanations(Shown):
     def tables(self) -> Sequence[Table]:
         """The top token after the attack and the change near the edit; then every place."""
         rows = distinct(self.rows)
-        if not rows:
-            return ()
-        heads = _heads(self)
         tops = [(row, side) for row in rows for side in ("before", "after")]
-        of_side = [Field(column=f.column, read=_first(f)) for f in heads]
+        heads = _heads(self)
+        of_pairs = [Field(column=f.column, read=_first(f)) for f in heads]
         of_what = "" if self.is_score else "for the option that was answered, "
         note = (
             f"Owen values of {' or '.join(self.units)} {of_what}of "
@@ -288,7 +286,7 @@ class Explanations(Shown):
                 "explained-tops",
                 "Where the token with the largest Shapley value lies",
                 tops,
-                [*of_side, *_top_fields(self)],
+                [*of_pairs, *_top_fields(self)],
                 n_labels=3,
                 notes=[note],
             ),
@@ -308,45 +306,39 @@ class Explanations(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """How often the top token lies in the edit, and what limits these numbers."""
-        remarks = [
-            Remark(rule="top_token", sentence=sentence, level="note")
-            for sentence in _sentences(self)
+        tops = _sentences(self)
+        masks = ", ".join(map(mask_words, self.masks))
+        limits = (
+            (
+                "values_do_not_add_up",
+                len(self.broken),
+                f"the Shapley values of {len(self.broken):,} explanations do not add up within "
+                f"{TOLERANCE:g} (first: trial {''.join(self.broken[:1])}); do not use them.",
+            ),
+            (
+                "not_explained",
+                self.n_not_explained,
+                f"{self.n_not_explained:,} trials could not be explained, because a call failed: "
+                "run again with --retry-failed, then explain again.",
+            ),
+            (
+                "edit_not_shown",
+                self.n_edit_not_shown,
+                f"the edit is not in the prompt of {self.n_edit_not_shown:,} explained trials, "
+                "because the prompt does not list the options; they are left out where the edit is "
+                "looked for.",
+            ),
+            (
+                "several_masks",
+                len(self.masks) > 1,
+                f"prompts were explained with {len(self.masks)} masks ({masks}); values with "
+                "different masks do not compare and are counted apart.",
+            ),
+        )
+        return [
+            *(Remark(rule="top_token", sentence=sentence, level="note") for sentence in tops),
+            *(Remark(rule=rule, sentence=sentence) for rule, holds, sentence in limits if holds),
         ]
-        if self.broken:
-            remarks.append(
-                Remark(
-                    rule="values_do_not_add_up",
-                    sentence=f"the Shapley values of {len(self.broken):,} explanations do not add "
-                    f"up within {TOLERANCE:g} (first: trial {self.broken[0]}); do not use them.",
-                )
-            )
-        if self.n_not_explained:
-            remarks.append(
-                Remark(
-                    rule="not_explained",
-                    sentence=f"{self.n_not_explained:,} trials could not be explained, because a "
-                    "call failed: run again with --retry-failed, then explain again.",
-                )
-            )
-        if self.n_edit_not_shown:
-            remarks.append(
-                Remark(
-                    rule="edit_not_shown",
-                    sentence="the edit is not in the prompt of "
-                    f"{self.n_edit_not_shown:,} explained trials, because the prompt does not list "
-                    "the options; they are left out where the edit is looked for.",
-                )
-            )
-        if len(self.masks) > 1:
-            masks = ", ".join(map(mask_words, self.masks))
-            remarks.append(
-                Remark(
-                    rule="several_masks",
-                    sentence=f"prompts were explained with {len(self.masks)} masks ({masks}); "
-                    "values with different masks do not compare and are counted apart.",
-                )
-            )
-        return remarks
 
 
 class ExplanationsOfRun:
@@ -506,10 +498,8 @@ def _rows(explained: Iterable[Explained]) -> list[Profiles]:
     for one in explained:
         victim, attack = one.trial.arm.place.victim, one.trial.arm.attack.label
         attacks[victim].add(attack)
-        groups[victim, one.mask, None, None, one.is_success].append(one)
-        groups[victim, one.mask, None, attack, one.is_success].append(one)
-        if one.regime is not None:
-            groups[victim, one.mask, one.regime, None, one.is_success].append(one)
+        for regime, of in dict.fromkeys([(None, None), (None, attack), (one.regime, None)]):
+            groups[victim, one.mask, regime, of, one.is_success].append(one)
     return [
         _row(key, groups[key])
         for key in sorted(
@@ -531,13 +521,11 @@ def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
         for one, change in changes
         if (share := change.near_share) is not None and one.shows_edit
     ]
-    parts = [
-        [(one, float(part.mean())) for one, part in sizes if part.size]
-        for sizes in (
-            [(one, change.sizes[change.near]) for one, change in changes],
-            [(one, change.sizes[~change.near]) for one, change in changes],
-        )
-    ]
+
+    def mean_size(part: Callable[[Change], Numbers]) -> Estimate:
+        sizes = [(one, part(change)) for one, change in changes]
+        return _mean((one, float(some.mean())) for one, some in sizes if some.size)
+
     return Profiles(
         victim=victim,
         mask=mask,
@@ -550,9 +538,9 @@ def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
         edit_before=edit_before,
         top_after=top_after,
         edit_after=edit_after,
-        change=_mean([(one, fmean(change.sizes)) for one, change in changes]),
-        change_near=_mean(parts[0]),
-        change_far=_mean(parts[1]),
+        change=mean_size(lambda change: change.sizes),
+        change_near=mean_size(lambda change: change.sizes[change.near]),
+        change_far=mean_size(lambda change: change.sizes[~change.near]),
         near=_beside_chance(near),
     )
 
@@ -825,11 +813,8 @@ def _chart(case: Profile, number: int, *, several: bool) -> Chart:
 
 
 def _places(side: Map) -> list[str]:
-    return [
-        f"{place}, edited" if edited else place
-        for place, edited, n in side.segments
-        for _ in range(n)
-    ]
+    places = ((f"{at}, edited" if edited else at, n) for at, edited, n in side.segments)
+    return [place for place, n in places for _ in range(n)]
 
 
 def _head(when: str, side: Map, case: Profile) -> str:

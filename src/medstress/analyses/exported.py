@@ -145,17 +145,16 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         trial: a finished trial.
         shown: the prompts of a success; None for any other trial.
     """
-    prompts = shown or Shown(None, None, None, None)
-    arm, queries, first, pick = trial.arm, trial.queries, trial.first, trial.pick
-    validity = None if pick is None else pick.validity
+    arm, queries, item = trial.arm, trial.queries, trial.item
     # The last answer is about these edits where they are the pick's, or make a perturbed copy.
     after = trial.last if trial.edits or arm.attack.whole_copy else None
-    return {
+    row: dict[str, Any] = {
+        **dict.fromkeys(COLUMNS),
         "trial_id": trial.id,
         "dataset": arm.place.dataset,
         "group": arm.place.group,
-        "item_id": trial.item.id,
-        "item_hash": trial.item.hash,
+        "item_id": item.id,
+        "item_hash": item.hash,
         "unit": trial.unit,
         "cluster": trial.cluster,
         "victim": arm.place.victim,
@@ -166,9 +165,9 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         "seed": arm.seed,
         "repeat": trial.repeat,
         "verdict": trial.verdict.value,
-        "key": trial.item.gold,
-        "answer_before": None if trial.before is None else trial.before.answer,
-        "answer_after": None if after is None else after.answer,
+        "key": item.gold,
+        "answer_before": trial.before and trial.before.answer,
+        "answer_after": after and after.answer,
         "score_before": _score(trial, trial.before),
         "score_after": _score(trial, after),
         "n_asked": queries.asked,
@@ -177,26 +176,43 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         "n_failed": queries.failed,
         "n_unreadable": queries.unreadable,
         "n_rejected": queries.rejected,
-        "first_success": None if first is None else first.query,
-        "first_valid_success": pick.query if pick is not None and pick.validity.valid else None,
-        "first_success_attempt": None if first is None else first.attempt,
-        **_first_edit(trial),
-        "variant_class": None if pick is None else pick.variant,
         "edits": [asdict(edit) for edit in trial.edits],
-        **_size(trial),
-        "valid": None if validity is None else validity.valid,
-        "validity_reason": None if validity is None else validity.reason,
-        "evidence": None if validity is None else [one.as_json() for one in validity.evidence],
-        "repeats": None if pick is None else pick.repeats,
-        "prompt_before": _as_turns(prompts.before),
-        "prompt_after": _as_turns(prompts.after),
-        "listing_before": prompts.listing_before,
-        "listing_after": prompts.listing_after,
         "attempts": list(trial.records) or None,
         "answers": list(trial.answers) or None,
         "error": trial.note if trial.verdict in _LOST else None,
-        **_labels(trial, after),
     }
+    if (first := trial.first) is not None:
+        row |= {"first_success": first.query, "first_success_attempt": first.attempt}
+    if trial.edits:
+        edit = trial.edits[0]
+        old, new = item.replaced(edit), edit.replacement
+        row |= {"option": edit.field, "replaced": old, "replacement": new}
+        row["edit_characters"] = edit_distance(old, new)
+        row["edit_tokens"] = edit_distance(old.split(), new.split())
+    if (pick := trial.pick) is not None:
+        row |= {
+            "first_valid_success": pick.query if pick.validity.valid else None,
+            "variant_class": pick.variant,
+            "valid": pick.validity.valid,
+            "validity_reason": pick.validity.reason,
+            "evidence": [one.as_json() for one in pick.validity.evidence],
+            "repeats": pick.repeats,
+        }
+    if shown is not None:
+        row |= {
+            "prompt_before": _as_turns(shown.before),
+            "prompt_after": _as_turns(shown.after),
+            "listing_before": shown.listing_before,
+            "listing_after": shown.listing_after,
+        }
+    if isinstance(item, EntityUnit):
+        row |= {"gold_before": list(item.text.labels), "labels_before": _split(trial.before)}
+        if after is not None:
+            row |= {
+                "gold_after": list(item.candidate(trial.edits).labels),
+                "labels_after": _split(after),
+            }
+    return row
 
 
 def _as_turns(prompt: Prompt | None) -> str | list[Row] | None:
@@ -209,42 +225,6 @@ def _score(trial: Trial, answer: Answer | None) -> float | None:
     if answer is None or answer.scores is None:
         return None
     return float(trial.item.right_score(answer.scores))
-
-
-def _first_edit(trial: Trial) -> Row:
-    """Return what the first edit put in the place of what."""
-    if not trial.edits:
-        return dict.fromkeys(("option", "replaced", "replacement"))
-    edit = trial.edits[0]
-    return {
-        "option": edit.field,
-        "replaced": trial.item.replaced(edit),
-        "replacement": edit.replacement,
-    }
-
-
-def _size(trial: Trial) -> Row:
-    """Return the distance of the first edit's old and new text, in characters and in words."""
-    if not trial.edits:
-        return {"edit_characters": None, "edit_tokens": None}
-    old, new = trial.item.replaced(trial.edits[0]), trial.edits[0].replacement
-    return {
-        "edit_characters": edit_distance(old, new),
-        "edit_tokens": edit_distance(old.split(), new.split()),
-    }
-
-
-def _labels(trial: Trial, after: Answer | None) -> Row:
-    """Return the labels of a tagged text, the right ones and the model's, token by token."""
-    labels = dict.fromkeys(("gold_before", "gold_after", "labels_before", "labels_after"))
-    item = trial.item
-    if isinstance(item, EntityUnit):
-        labels["gold_before"] = list(item.text.labels)
-        labels["labels_before"] = _split(trial.before)
-        if after is not None:
-            labels["gold_after"] = list(item.candidate(trial.edits).labels)
-            labels["labels_after"] = _split(after)
-    return labels
 
 
 def _split(answer: Answer | None) -> list[str] | None:

@@ -21,7 +21,7 @@ from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
-from medstress.stats.paired import Difference, tango
+from medstress.stats.paired import LEAST_UNITS, Difference, tango
 
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
 """Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
@@ -47,7 +47,9 @@ class Facts:
     place: str
     """Data set and group where the run has several."""
     n_results: int
-    """Results among which this one may be the worst."""
+    """Results of the run among which this one may be the worst."""
+    n_models: int
+    """Models that have them."""
     score: Score | None
     """Of tagged texts and pairs, where the whole data set was perturbed."""
     score_name: str
@@ -154,9 +156,17 @@ class Facts:
     def may_be_chance(self) -> bool:
         """Whether what the attack takes, above its control if it has one, may be nothing."""
         if self.score is not None:
-            p = None if self.score.p is None else 1 - (1 - self.score.p) ** self.n_results
-            return not above(self.taken) or (p is not None and p > SIGNIFICANT)
-        return self.net is not None and not above(self.net)
+            low = self.taken.ends[0]
+            has_no_test = low is None and self.score.p is None
+            return has_no_test or (low is not None and low <= 0) or self._is_likely(self.score.p)
+        if self.net is None or self.row.loss is None or self.control is None:
+            return False
+        test = self.row.loss.tests[self.control]
+        return not above(self.net) or test.n_units < LEAST_UNITS or self._is_likely(test.p)
+
+    def _is_likely(self, p: float | None) -> bool:
+        """Return whether the worst of as many results has such a p by chance."""
+        return p is not None and 1 - (1 - p) ** self.n_results > SIGNIFICANT
 
     @property
     def is_harmless_first(self) -> bool:
@@ -171,9 +181,20 @@ class Facts:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether harmless edits surely take most of what was right."""
-        low = self.harmless.ends[0] if self.harmless else None
-        return low is not None and low > NOISY
+        """Whether harmless edits, and the attack too, surely take most of what was right."""
+        lows = [share.ends[0] for share in (self.harmless, self.taken) if share is not None]
+        return len(lows) == 2 and all(low is not None and low > NOISY for low in lows)
+
+    @property
+    def is_all_changed(self) -> bool:
+        """Whether every answer changed, under harmless edits and under the attack."""
+        return self.harmless is not None and self.harmless.value == self.taken.value == 1
+
+    @property
+    def takes_less(self) -> bool:
+        """Whether the attack surely takes less than harmless edits do."""
+        high = self.net.ends[1] if self.net is not None else None
+        return high is not None and high < 0
 
     @property
     def may_guess(self) -> bool:
@@ -227,7 +248,7 @@ class Facts:
         )
 
     def _rounded(self, share: Estimate) -> int:
-        return round((share.value or 0.0) * self.n_right)
+        return in_questions(share.value or 0.0, self.n_right)
 
     @property
     def lacks_control(self) -> bool:
@@ -245,7 +266,7 @@ class Facts:
         """
         n = 1 if self.score is not None else self.n_met if self.is_clean else self.n_right
         taken = (self.taken.value or 0.0) * n
-        beyond = taken if self.net is None else (self.net.value or 0.0) * n
+        beyond = taken if self.net is None else max(0.0, self.net.value or 0.0) * n
         return beyond, taken, self.mute * n, self.control is not None, -self.trials[0].number
 
     @cached_property
@@ -258,12 +279,15 @@ class Facts:
         controls = names.HARMLESS.get(self.control or "", "harmless edits")
         of = f" of {self.place}" if self.place else ""
         rest = f"; the worst of {self.n_results} results" if self.n_results > 1 else ""
+        if self.n_models > 1:
+            rest = f"; for all {self.n_results} results of {self.n_models} models"
         few_n, few_noun = self.few or (0, self.noun)
+        mute, unseen = count_of(self.mute, n), count_of(self.unseen, n)
+        open_ = count_of(self.open_clean, self.n_met)
         values = {
             "model": self.model,
             "attack": self.attack,
             "Attack": capital(self.attack),
-            "lose": _verb(self.attack),
             "verb": VERBS.get(self.noun, "knew"),
             "right": f"{self.n_right:,}" if self.n_right else "none",
             "right_nouns": f"{self.noun.count(self.n_right)}{of}",
@@ -272,12 +296,15 @@ class Facts:
             "lost": count_of(self.taken.value, n),
             "low": _outward(low, n, floor),
             "high": _outward(high, n, ceil),
-            "most": _outward(high, n, floor),
+            "most": _outward(high, n, ceil),
             "worst": rest,
             "seen": f"{seen:,}",
-            "unseen": count_of(self.unseen, n),
-            "mute": count_of(self.mute, n),
-            "open": count_of(self.open_clean, self.n_met),
+            "unseen": unseen,
+            "mute": mute,
+            "have": "has" if mute == "1" else "have",
+            "were": "was" if unseen == "1" else "were",
+            "open": open_,
+            "open_have": "has" if open_ == "1" else "have",
             "met_n": f"{self.n_met:,}",
             "needed": f"{self._needed():,}",
             "controls": controls,
@@ -286,9 +313,7 @@ class Facts:
             "harmless_range": self._harmless_range(),
             "harmless_shown": count_of(1 - self.harmless_unseen, n),
             "harmless_mute": count_of(self.harmless_mute, n),
-            # An integer above 0 is at least 1.
-            "net_low": f"{max(1, floor((least or 0.0) * n)):,}",
-            "net_high": _outward(most, n, ceil),
+            "net_range": _range(least, most, n),
             "few_n": f"{few_n:,}",
             "few_nouns": few_noun.many,
             "few": few_noun.count(few_n),
@@ -300,7 +325,7 @@ class Facts:
         if self.n_met == self.n_all:
             return f"{self.noun.count(self.n_met)}{of}"
         return (
-            f"the {self.noun.count(self.n_met)}{of} that could be attacked ({self.n_all:,} asked)"
+            f"the {self.noun.count(self.n_met)}{of} that could be attacked ({self.n_all:,} given)"
         )
 
     def _needed(self) -> int:
@@ -347,23 +372,25 @@ class Facts:
         }
 
 
-def facts_of(run: Run, rows: Sequence[Row]) -> Iterator[Facts]:
+def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Facts]:
     """Yield the facts of the arms that have a result; controls and clean questions only where
-    nothing else was tried."""
-    measured = [(row, *_taken(row)) for row in rows]
-    measured = [part for part in measured if part[1].value is not None]
-    attacked = [part for part in measured if not part[0].cell.attack.asks_clean_only] or measured
-    plain = [part for part in attacked if not _changes_nothing(part[0].cell)] or attacked
-    # What never reached the model is no result.
-    plain = [part for part in plain if part[0].counts.share_unseen < 1] or plain
-    scored = [part for part in plain if part[2] is not None]
+    nothing else was tried.
+
+    Args:
+        run: the run.
+        rows: of these arms.
+        every: those of the run; intervals hold for the worst of them, whichever arms are asked for.
+    """
+    of_all = _with_result(every)
     places = [row.cell.place for row in rows]
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
     attacks = names.attack_names(cell.attack for cell in run.attacks)
     models = names.model_names(run.manifest["victims"])
-    for row, taken, score, score_name in plain:
-        n = len(scored) if score is not None else len(plain) - len(scored)
-        level, place = sidak(n), row.cell.place
+    for row, taken, score, score_name in _with_result(rows):
+        # Drops of a score and shares of answers are two kinds of results.
+        among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
+        n, place = max(1, len(among)), row.cell.place
+        level = sidak(n)
         control = _control(row)
         yield Facts(
             row=row,
@@ -371,6 +398,7 @@ def facts_of(run: Run, rows: Sequence[Row]) -> Iterator[Facts]:
             attack=attacks[row.key.attack],
             place=", ".join(place[i] for i in (0, 1) if varies[i]),
             n_results=n,
+            n_models=len({one.key.victim for one in among}),
             score=score,
             score_name=score_name,
             taken=_at(taken, level),
@@ -379,6 +407,16 @@ def facts_of(run: Run, rows: Sequence[Row]) -> Iterator[Facts]:
             control_cell=run.controls(row.cell).get(control) if control else None,
             is_awaited=control is None and _is_awaited(run, row),
         )
+
+
+def _with_result(rows: Sequence[Row]) -> list[tuple[Row, Estimate, Score | None, str]]:
+    """Return rows that have a result, each with what it takes."""
+    measured = [(row, *_taken(row)) for row in rows]
+    measured = [part for part in measured if part[1].value is not None]
+    attacked = [part for part in measured if not part[0].cell.attack.asks_clean_only] or measured
+    plain = [part for part in attacked if not _changes_nothing(part[0].cell)] or attacked
+    # What never reached the model is no result.
+    return [part for part in plain if part[0].counts.share_unseen < 1] or plain
 
 
 def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
@@ -464,24 +502,48 @@ def above(estimate: Estimate) -> bool:
     return low is not None and low > 0
 
 
+def in_questions(share: float, n: int, way: Callable[[float], int] | None = None) -> int:
+    """Return a share in questions: ends of intervals outwards, points to the nearest, half up.
+
+    Nine digits keep rounding errors from adding one.
+
+    Args:
+        share: of the questions.
+        n: questions.
+        way: `floor` for low ends, `ceil` for high ends; None for points.
+
+    >>> in_questions(0.5, 5), in_questions(0.09, 39, ceil), in_questions(0.09, 39, floor)
+    (3, 4, 3)
+    """
+    exact = round(share * n, 9)
+    return floor(exact + 0.5) if way is None else way(exact)
+
+
 def count_of(share: float | None, n: int) -> str:
-    """Return a share in questions.
+    """Return a point in questions.
 
     >>> count_of(0.5, 10), count_of(0.0, 10), count_of(0.01, 10)
     ('5', 'none', 'fewer than 1')
     """
     if not share:
         return "none"
-    return f"{round(share * n):,}" if round(share * n) else "fewer than 1"
+    return f"{in_questions(share, n):,}" if in_questions(share, n) else "fewer than 1"
+
+
+def _range(low: float | None, high: float | None, n: int) -> str:
+    """Return an interval above 0 in questions; one whose low end is less than a question has none.
+
+    >>> _range(0.25, 0.5, 10), _range(0.02, 0.5, 10)
+    ('2 to 5', 'up to 5')
+    """
+    least = in_questions(low or 0.0, n, floor)
+    return (
+        f"{least:,} to {_outward(high, n, ceil)}" if least else f"up to {_outward(high, n, ceil)}"
+    )
 
 
 def _outward(end: float | None, n: int, way: Callable[[float], int]) -> str:
-    """Return an end in questions; nine digits keep rounding errors from adding one."""
-    return "?" if end is None else f"{way(round(end * n, 9)):,}"
-
-
-def _verb(words: str) -> str:
-    return "lose" if words.endswith("s") else "loses"
+    return "?" if end is None else f"{in_questions(end, n, way):,}"
 
 
 def decimal(value: float | None) -> str:

@@ -39,6 +39,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
 from medstress.stats.means import mean_of_names
+from medstress.stats.paired import LEAST_UNITS
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
@@ -55,6 +56,7 @@ NO_ROW = "no row of the run is what `where` asks for"
 NOTHING = "nothing could be counted"
 NO_BASELINE = "the baseline "
 """Begins every reason that lies in the run that a criterion compares with."""
+FEW_DIFFER = f"attack and control differ on {{n}} items, and fewer than {LEAST_UNITS} may be chance"
 NO_UPPER_NET = "noise lowers what is net of a control, so an upper limit says nothing"
 
 
@@ -343,7 +345,10 @@ class _Reader:
             share = controls.beside(cell, control, pairs, budget, left).control
             return Measured(at, _for_names(share, [second], pairs.units, 0.95), None, more)
         first = _Side(self._run, cell, pairs.first, ours)
-        return Measured(at, _difference(first, second, pairs, part), None, more)
+        net = _difference(first, second, pairs, part)
+        n = contrast(ours, others, pairs.units).n_units
+        is_chance = n < LEAST_UNITS and (net.ends[0] or 0.0) > 0
+        return Measured(at, net, FEW_DIFFER.format(n=n) if is_chance else None, more)
 
     def _against(self, criterion: Criterion, cell: Cell, at: Mapping[str, str]) -> Measured:
         """Read how much larger a share is than in the baseline run, trial by trial."""

@@ -199,12 +199,12 @@ class ResultsOfRun:
 
 RESULTS = ResultsOfRun()
 
-ATTACKABLE = "Accuracy is of what could be attacked; the outcomes say how much could not."
+ATTACKABLE = "Accuracy is of what could be attacked."
 LABELS: Sequence[Field[Row]] = (*attack_labels(attrgetter("key")),)
 KNOWS: Sequence[Field[Row]] = (
     column(
         "Accuracy",
-        lambda row: row.knows.accuracy if row.knows else None,
+        lambda row: success.with_worst_line(row.knows.accuracy) if row.knows else None,
         "share",
         tip="right before any edit, of what could be attacked",
     ),
@@ -217,7 +217,7 @@ KNOWS: Sequence[Field[Row]] = (
     ),
     column(
         "Accuracy after",
-        lambda row: row.knows.accuracy_after if row.knows else None,
+        lambda row: success.with_worst_line(row.knows.accuracy_after) if row.knows else None,
         "share",
         tip="where every lost answer counts as wrong",
         wide=True,
@@ -275,7 +275,11 @@ def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     def of_control(name: str) -> Field[Row]:
         return column(
             f"Harmless edits ({label(name).words})",
-            lambda row: row.loss.control.get(name) if row.loss else None,
+            lambda row: (
+                success.with_worst_line(row.loss.control[name])
+                if row.loss and name in row.loss.control
+                else None
+            ),
             "share",
             tip="lost under harmless edits, of the same questions",
             key=f"control_{name}",

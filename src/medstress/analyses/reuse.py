@@ -40,8 +40,8 @@ from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import number_units, rate
 from medstress.store.inquiries import StoredInquiry
 
-PURPOSES = ("reuse", "universality")
-"""What its questions are stored as, and its setting is called; the second until part 3."""
+PURPOSE = "reuse"
+"""What its questions are stored as, and its setting is called."""
 FOLDS = 5
 LISTED = 20
 """Names listed an attack."""
@@ -191,7 +191,7 @@ class ReuseOfRun:
         if not cells:
             return None
         settings: Mapping[str, Any] = run.manifest["config"].get("analysis", {})
-        sizes = sorted({int(m) for name in PURPOSES for m in settings.get(name) or ()})
+        sizes = sorted(map(int, settings.get(PURPOSE) or ()))
         asked = _questions(run) if sizes else {}
         lists = [(cell, ranking(_eligible(cell))) for cell in cells]
         return Reuse(
@@ -284,7 +284,7 @@ def _questions(run: Run) -> dict[tuple[Place, str, str], list[Question]]:
     """Return (place, attack, item) -> what was asked, in the order of asking."""
     questions: dict[tuple[Place, str, str], list[Question]] = defaultdict(list)
     for one in run.folder.inquiries:
-        if one.purpose in PURPOSES:
+        if one.purpose == PURPOSE:
             place = Place(one.dataset, one.group, one.victim)
             questions[place, one.attack, one.item_id].append(_question(one))
     return questions

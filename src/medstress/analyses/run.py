@@ -72,6 +72,10 @@ class Stored(Protocol):
         """Number of a trial -> (query, edits) of its perturbed queries."""
 
     @property
+    def repeats(self) -> Mapping[int, Sequence[int]]:
+        """Number of a trial -> its queries that asked a variant of it again."""
+
+    @property
     def names(self) -> Mapping[int, frozenset[str]]:
         """Number of a trial -> the names that its queries put in, case-folded."""
 
@@ -175,6 +179,10 @@ class Run:
     def edits(self, trial: Trial) -> Sequence[tuple[int, tuple[Edit, ...]]]:
         """Return (query, edits) of a trial's perturbed queries; read when first wanted."""
         return self.folder.edits.get(trial.number, ())
+
+    def repeats(self, trial: Trial) -> Sequence[int]:
+        """Return a trial's queries that asked a variant of it again; read when first wanted."""
+        return self.folder.repeats.get(trial.number, ())
 
     def ledger(self, cell: Cell) -> dict[str, int]:
         """Return the queries of a cell under the names of `LEDGER`; asked = paid + cached + failed.

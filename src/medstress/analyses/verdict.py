@@ -21,7 +21,7 @@ from medstress.core.trials import Trial
 from medstress.core.words import listed
 
 Level: TypeAlias = Literal["yes", "no", "too few"]
-SHOWN = 2
+SHOWN = 3
 """Reasons that the third line gives; `trust.reasons` has all."""
 ELSEWHERE = 3
 """Results elsewhere that the first line gives."""
@@ -131,7 +131,8 @@ FIRST: Sequence[Rule] = (
     Rule(
         "mute",
         lambda f: f.mute >= 1,
-        KNEW + ". Under {attack} not one of its answers could be read, so up to {right} are lost.",
+        KNEW
+        + ". Under {attack} not one of its answers could be read, so up to {right} may be lost.",
     ),
     Rule(
         HEADLINE,
@@ -142,22 +143,22 @@ FIRST: Sequence[Rule] = (
     Rule(
         "guessing",
         lambda f: f.may_guess and f.is_at_chance,
-        KNEW + ", no more than guessing gives. {Attack} made it lose {lost} of them.",
+        KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
     ),
     Rule(
         "may guess",
         lambda f: f.may_guess,
-        KNEW + ", which guessing may give too. {Attack} made it lose {lost} of them.",
+        KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
     ),
     Rule(
         "none lost",
         lambda f: not f.taken.value,
-        KNEW + ". {Attack} made it lose none (at most {most}{worst}).",
+        KNEW + ". Under {attack} it lost none (at most {most}{worst}).",
     ),
     Rule(
         "lost",
         lambda f: True,
-        KNEW + ". {Attack} made it lose {lost} of them ({low} to {high}{worst}).",
+        KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
     ),
 )
 SECOND: Sequence[Rule] = (
@@ -167,6 +168,12 @@ SECOND: Sequence[Rule] = (
         lambda f: _is_score(f) and f.net is not None and above(f.net),
         "The same noise outside entities costs {cost}: {score_low} to {score_high} more is lost "
         "where entities are hit.",
+    ),
+    Rule(
+        "score, too few",
+        lambda f: _is_score(f) and f.net is not None and f.net.low is None and f.few is not None,
+        "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) to say how "
+        "much more is lost where entities are hit.",
     ),
     Rule(
         "score as much",
@@ -179,17 +186,17 @@ SECOND: Sequence[Rule] = (
     Rule(
         "attack none",
         lambda f: f.is_harmless_first and not f.taken.value,
-        "{Attack} {lose} none (at most {most}{worst}): no more than {controls} do.",
+        "Under {attack} it lost none (at most {most}{worst}): no more than under {controls}.",
     ),
     Rule(
         "attack no more",
         lambda f: f.is_harmless_first and f.takes_no_more,
-        "{Attack} {lose} {lost} ({low} to {high}{worst}): no more than {controls} do.",
+        "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under {controls}.",
     ),
     Rule(
         "attack may be chance",
         lambda f: f.is_harmless_first,
-        "{Attack} {lose} {lost} ({low} to {high}{worst}); the difference may be chance.",
+        "Under {attack} it lost {lost} ({low} to {high}{worst}); the difference may be chance.",
     ),
     Rule(
         "harmless hardly shown",
@@ -199,7 +206,7 @@ SECOND: Sequence[Rule] = (
     Rule(
         "harmless mute",
         lambda f: f.harmless_mute > UNSEEN,
-        "Under {controls} {harmless_mute} of the {right} have no readable answer.",
+        "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
     ),
     Rule("plain", lambda f: not f.is_judged, "{Controls} lose {harmless}."),
     Rule(
@@ -220,23 +227,33 @@ SECOND: Sequence[Rule] = (
     Rule(
         "more",
         lambda f: True,
-        "{Controls} alone lose {harmless}. {Attack} {lose} more: {net_low} to {net_high} {nouns} "
-        "of {right}.",
+        "{Controls} alone lose {harmless}. Under {attack} it lost more: {net_range} {nouns} of "
+        "{right}.",
     ),
 )
 REASONS: Sequence[Reason] = (
     Reason(
-        "no", lambda f: f.mute > UNSEEN, "{mute} of {right} have no readable answer under attack"
+        "no", lambda f: f.mute > UNSEEN, "{mute} of {right} {have} no readable answer under attack"
     ),
-    Reason("no", lambda f: f.unseen > UNSEEN, "{unseen} of {right_nouns} were never attacked"),
+    Reason("no", lambda f: f.unseen > UNSEEN, "{unseen} of {right_nouns} {were} never attacked"),
     Reason(
         "no",
-        lambda f: f.is_harmless_first and f.is_noisy,
+        lambda f: f.is_harmless_first and f.is_noisy and not f.takes_less,
         "this model changes its answer whenever the text changes",
     ),
     Reason(
         "no",
-        lambda f: f.is_harmless_first and not f.is_noisy,
+        lambda f: f.is_harmless_first and f.is_all_changed and not f.is_noisy,
+        "every answer changed, whatever the edit",
+    ),
+    Reason(
+        "no",
+        lambda f: f.is_harmless_first and f.takes_less,
+        "more is lost under {controls} than under {attack}",
+    ),
+    Reason(
+        "no",
+        lambda f: f.is_harmless_first and not (f.is_noisy or f.is_all_changed or f.takes_less),
         "{controls} may lose as many",
     ),
     Reason(
@@ -247,7 +264,7 @@ REASONS: Sequence[Reason] = (
     Reason(
         "no",
         lambda f: f.open_clean > UNSEEN,
-        "{open} of {met_n} have no readable answer before any edit",
+        "{open} of {met_n} {open_have} no readable answer before any edit",
     ),
     Reason(
         "no", lambda f: f.row.counts.is_tied, "the model gives its best score to several options"
@@ -255,7 +272,7 @@ REASONS: Sequence[Reason] = (
     Reason("no", lambda f: f.lacks_control, "harmless edits may lose as many"),
     Reason("too few", lambda f: f.few is not None, "only {few}"),
 )
-UNREAD_ELSEWHERE = "{attack}: {mute} of {right} have no readable answer"
+UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {have} no readable answer"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -276,18 +293,19 @@ NOTHING: Mapping[str, str] = {
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
+RELY_FOR = "You can rely on this for {model}, not for {others}."
 DO_NOT_RATE = "Do not rely on the attack's rate: {reasons}."
 TOO_FEW = "Too few {few_nouns} to rely on this: {few_n}."
 
 
 def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
     """Return the verdict on the rows of attacks."""
-    first = _conclude(run, rows)
+    first = _conclude(run, rows, rows)
     victims = list(dict.fromkeys([*run.manifest["victims"], *(row.key.victim for row in rows)]))
     if len(victims) < 2 or not rows:
         return first
     models = [
-        (victim, _conclude(run, [row for row in rows if row.key.victim == victim], victim))
+        (victim, _conclude(run, [row for row in rows if row.key.victim == victim], rows, victim))
         for victim in victims
     ]
     unmeasured = [victim for victim, own in models if own.arm is None]
@@ -296,6 +314,12 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
         trust = Trust(level="no", reasons=reasons)
         first = replace(first, trust=trust, lines=[*first.lines[:2], _third(trust, first.rules[0])])
     worst = first.arm["victim"] if first.arm else None
+    doubtful = [victim for victim, own in models if own.trust.level != "yes"]
+    if first.trust.level == "yes" and doubtful:
+        names_ = names.model_names(victims)
+        others = listed([names_[victim] for victim in doubtful])
+        third = RELY_FOR.format(model=names_[str(worst)], others=others)
+        first = replace(first, lines=[*first.lines[:2], third])
     models.sort(key=lambda pair: (pair[0] != worst, pair[0] in unmeasured))
     return replace(
         first,
@@ -306,9 +330,11 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _conclude(run: Run, rows: Sequence[Row], victim: str | None = None) -> Verdict:
+def _conclude(
+    run: Run, rows: Sequence[Row], every: Sequence[Row], victim: str | None = None
+) -> Verdict:
     """Return the lines on some rows: those of the whole run, or of one model."""
-    facts = list(facts_of(run, rows))
+    facts = list(facts_of(run, rows, every))
     if not facts:
         return _nothing(rows, victim)
     # Drops of a score and counts of answers cannot be compared: a score goes first. A drop on few
@@ -400,7 +426,7 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         verb=VERBS.get(noun, "knew"),
         all=noun.count(n_all),
         met=noun.count(n_met)
-        + ("" if n_met == n_all else f" that could be attacked ({n_all:,} asked)"),
+        + ("" if n_met == n_all else f" that could be attacked ({n_all:,} given)"),
     )
     return Verdict(
         lines=[first, NOTHING_ATTACKED, DO_NOT.format(reasons=NOTHING_MEASURED)],

@@ -46,7 +46,7 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
     """
     told = [(one, one.result.get("told", {})) for one in stored]
     purposes = {one.result.get("purpose") for one in stored}
-    if purposes & {Purpose.TRANSFER, Purpose.UNIVERSALITY}:
+    if purposes & {Purpose.TRANSFER, Purpose.REUSE}:
         yield from _inquiries(bench, run)
     tools = _tools(bench)
     if Purpose.JUDGE in purposes:
@@ -69,7 +69,7 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
 
 def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
     prepared, analysis = bench.prepared, bench.prepared.experiment.analysis
-    for wanted in ({"universality": ()}, {"transfer": False}):
+    for wanted in ({"reuse": ()}, {"transfer": False}):
         changed = analysis.model_copy(update=wanted)
         experiment = prepared.experiment.model_copy(update={"analysis": changed})
         with suppress(NotHereError):  # names of a vocabulary that is not here
@@ -160,7 +160,7 @@ def unplanned(
     purpose = stored.result.get("purpose")
     attacks = {part.label: part.attack for part in bench.prepared.attacks}
     attack, victims = attacks.get(stored.attack), bench.folds.get(stored.victim)
-    if purpose not in (Purpose.TRANSFER, Purpose.UNIVERSALITY) or attack is None or not victims:
+    if purpose not in (Purpose.TRANSFER, Purpose.REUSE) or attack is None or not victims:
         return None
     dataset, item = items[stored.item]
     edits: dict[int, Any] = {}

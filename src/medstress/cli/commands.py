@@ -14,7 +14,7 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import exit_code, summary
 from medstress.cli.display import display
 from medstress.cli.flags import check_limit
-from medstress.cli.merging import check_ray, given_shard, part_line, told_shard
+from medstress.cli.merging import check_ray, given_shard, part_line, shard_ended
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
@@ -70,12 +70,11 @@ def run_cli(args: argparse.Namespace) -> int:
     folder = outcome.folder
     keep_summary(folder)
     if shard is not None:
-        return told_shard(folder, shard)
+        return shard_ended(folder, shard)
     return _shown(folder, args, outcome.nothing_asked)
 
 
 def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
-    from medstress.running.kept_summary import keep_summary
     from medstress.running.on_ray import run_on_ray
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -89,11 +88,11 @@ def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
             overrides=args.set,
             watcher=watcher,
         )
-    if not spread.is_merged:
+    if spread.outcome is None:
         print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
         return 0
     keep_summary(spread.folder)
-    return _shown(spread.folder, args)
+    return _shown(spread.folder, args, spread.outcome.nothing_asked)
 
 
 def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> int:

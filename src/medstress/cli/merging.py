@@ -132,7 +132,7 @@ def merge_cli(args: argparse.Namespace) -> int:
     return 0
 
 
-def told_shard(folder: object, shard: Shard) -> int:
+def shard_ended(folder: object, shard: Shard) -> int:
     """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
@@ -149,8 +149,8 @@ def told_shard(folder: object, shard: Shard) -> int:
         following = f"medstress merge {parent}/* --out {parent}-merged"
     more = "merge it with the others"
     if stored.stopped_by and not stored.is_finished:
-        told = ", ".join(f"{name} = {settings[name]:g}" for name in stored.stopped_by)
-        more = f"stopped by its part (1/{shard.of}) of {told}; a higher one goes on"
+        limits = ", ".join(f"{name} = {settings[name]:g}" for name in stored.stopped_by)
+        more = f"stopped by its part (1/{shard.of}) of {limits}; a higher one goes on"
         following = command_again(began, *raised(settings, stored.stopped_by)) or following
     elif not stored.is_finished:
         more = "the same command goes on"

@@ -13,7 +13,7 @@ from medstress.core.errors import UsageError
 _WRITTEN = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _ARRAY = "SLURM_ARRAY_TASK_"
 MOST_SHARDS = 100_000
-"""More is a slip of the hand: a merge has all shards open at once."""
+"""More is a slip of the hand."""
 _TOGETHER = 8
 """Most items of one passage that stay together: then a shard has few more than another."""
 
@@ -93,12 +93,12 @@ def _place(text: str, of: int, environment: Mapping[str, str]) -> int:
 
 
 def _number(text: str, environment: Mapping[str, str], name: str) -> int | None:
-    found = environment.get(f"{_ARRAY}{name}", "").strip()
-    if not found:
+    value = environment.get(f"{_ARRAY}{name}", "").strip()
+    if not value:
         return None
-    if not found.isdecimal():
-        raise _refused(text, f"expected a number in {_ARRAY}{name}, got {found!r}")
-    return int(found)
+    if not value.isdecimal():
+        raise _refused(text, f"expected a number in {_ARRAY}{name}, got {value!r}")
+    return int(value)
 
 
 def _refused(text: str, why: str) -> UsageError:
@@ -117,7 +117,7 @@ def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:
         datasets: the items of every data set, in the order of the plan.
         n_shards: how many shards there are.
     """
-    found: list[list[int]] = []
+    shards_of: list[list[int]] = []
     of_content: dict[str, int] = {}
     of_passage: dict[str, tuple[int, int]] = {}  # its shard, and how many items it has there
     for number, items in enumerate(datasets):
@@ -132,8 +132,8 @@ def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:
                 of_passage[passage] = (shard, n + 1)
             loads.add(shard)
             shards.append(shard)
-        found.append(shards)
-    return found
+        shards_of.append(shards)
+    return shards_of
 
 
 class _Loads:

@@ -34,7 +34,7 @@ class Inquiry:
     """Candidates of one item, asked of one victim in order until one is a success."""
 
     purpose: Purpose
-    """`transfer` or `universality`."""
+    """`transfer` or `reuse`."""
     dataset: str
     """Label of the data set."""
     group: str

@@ -21,7 +21,7 @@ class Purpose(StrEnum):
     ATTACK = "attack"
     FLIP_CHECK = "flip_check"
     TRANSFER = "transfer"
-    UNIVERSALITY = "universality"
+    REUSE = "reuse"
     TEST = "test"
     JUDGE = "judge"
     EXPLAIN = "explain"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from medstress.core.items import Question
 from medstress.core.validity import VARIANT_CLASSES
-from medstress.entities.names import DIFFERENT, normalise, variant_class
+from medstress.entities.names import DIFFERENT, normalise, unaccented, variant_class
 from medstress.entities.synonyms import SynonymGroups
 
 EQUAL, DUPLICATE = "equal_to_option", "key_duplicate"
@@ -61,15 +61,53 @@ def forbidden_texts(item: Question) -> list[str]:
     """
     found = [text for letter in item.letters for text in option_texts(item, letter)]
     options = {letter: normalise(item.option(letter)) for letter in item.letters}
-    for mention in item.mentions:
-        if mention.field not in item.letters or mention.field == item.key:
+    for letter, own in options.items():
+        spans = [(m.start, m.end) for m in item.mentions if m.field == letter]
+        if letter == item.key or not spans:
             continue
-        text = item.option(mention.field)
-        before, after = normalise(text[: mention.start]), normalise(text[mention.end :])
-        if not before and not after:
-            continue
-        for letter, other in options.items():
-            fits = len(other) > len(before) + len(after) and letter != mention.field
-            if fits and other.startswith(before) and other.endswith(after):
-                found.append(other[len(before) : len(other) - len(after)])
+        others = [
+            (other, _n_shared(own, other), _n_shared(own[::-1], other[::-1]))
+            for name, other in options.items()
+            if name != letter
+        ]
+        for before, after in _lengths(item.option(letter), own, spans):
+            found += [
+                other[before : len(other) - after]
+                for other, start, end in others
+                if 0 < before + after < len(other) and before <= start and after <= end
+            ]
     return found
+
+
+def _n_shared(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _lengths(text: str, normal: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield how long the texts before and after each span are once normalised.
+
+    Every part of the text is normalised once, since an option may hold thousands of entities.
+
+    Args:
+        text: an option.
+        normal: its normal form.
+        spans: of entities in it.
+    """
+    # Place -> length of what stands before it, and whether a space follows that.
+    cuts: dict[int, tuple[int, bool]] = {}
+    length, at, is_apart = 0, 0, True
+    for cut in sorted({place for span in spans for place in span}):
+        part = unaccented(text[at:cut]).replace("-", " ")
+        words = " ".join(part.split())
+        if words:
+            length += len(words) + (length > 0 and (is_apart or part[0].isspace()))
+            is_apart = part[-1].isspace()
+        is_apart |= bool(part) and not words
+        cuts[cut], at = (length, is_apart), cut
+    for start, end in spans:
+        length, is_apart = cuts[end]
+        rest = unaccented(text[end : end + 1]).replace("-", " ")
+        after = len(normal) - length - (0 < length < len(normal) and (is_apart or rest.isspace()))
+        yield cuts[start][0], after

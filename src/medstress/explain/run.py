@@ -10,6 +10,7 @@ from medstress.analyses.explanations import PURPOSE
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.core.words import plural
+from medstress.engine.requests import Purpose
 from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
@@ -104,7 +105,14 @@ def explaining(selection: Selection, settings: Settings) -> Stage:
         own = [str(one.spec["trial"]) for one in works(bench, run)]
         return {"settings": settings.as_json(), "trials": own} if own else {}
 
-    return Stage(name="explain", works=works, most=most, words=words, choice=choice)
+    return Stage(
+        name="explain",
+        works=works,
+        purposes=frozenset({Purpose.EXPLAIN}),
+        most=most,
+        words=words,
+        choice=choice,
+    )
 
 
 def _finest(run: Run) -> dict[tuple[str, str], int]:

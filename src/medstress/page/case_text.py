@@ -9,14 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from medstress.analyses.names import attack_names, control_words
-from medstress.analyses.shown import Column, Entry, Label, Table
+from medstress.analyses.shown import Column, Entry, Table
 from medstress.core.words import command
 from medstress.page.cases import OUTCOMES, Case, Cases, Line, Marked, Swap
 from medstress.report.formats import NONE, clean, number, one_line
-from medstress.report.terminal import print_table
+from medstress.report.terminal import MOST_ROWS, print_table
 
-MOST_LINES = 50
-"""Cases of a list that are printed unless all are wanted."""
 _WIDTH = 16
 """Of the names of facts."""
 Style: TypeAlias = Literal["", "bold", "red strike", "green", "dim"]
@@ -37,10 +35,10 @@ def print_cases(console: Console, cases: Cases, *, wide: bool = False) -> None:
         cases: those of a run.
         wide: whether all are printed, with all columns.
     """
-    print_table(console, cases_table(cases, None if wide else MOST_LINES), wide=wide)
+    print_table(console, cases_table(cases, None if wide else MOST_ROWS), wide=wide)
 
 
-def cases_table(cases: Cases, most: int | None = MOST_LINES) -> Table:
+def cases_table(cases: Cases, most: int | None = MOST_ROWS) -> Table:
     """Return the list of cases as a table.
 
     Args:
@@ -50,30 +48,28 @@ def cases_table(cases: Cases, most: int | None = MOST_LINES) -> Table:
     names = attack_names(cell.attack for cell in cases.run.cells)
     shown = cases.trials[:most]
     left = len(cases.trials) - len(shown)
-    headings = ("Case", "Outcome", "Change", "Answer", "Item", "Attack", "Model", "Data", "Group")
-    wide = ("Model", "Data", "Group")
-    columns = tuple(Column(heading=name, wide=name in wide) for name in headings)
-    notes = [f"{left:,} more: case --wide lists all."] if left else []
-    one = command("case", cases.run.folder.path, "ID")
+    headings = ("Case", "Outcome", "Change", "Answer", "Item", "Attack on model", "Data", "Group")
+    columns = tuple(Column(heading=name, wide=name in ("Data", "Group")) for name in headings)
+    folder = cases.run.folder.path
+    every = command("case", folder, "--wide")
+    notes = [f"{left:,} more cases: {every} lists all."] if left else []
     return Table(
         name="cases",
-        caption=f"{len(cases.trials):,} cases; {one} shows one",
+        caption=f"{len(cases.trials):,} cases; {command('case', folder, 'ID')} shows one",
         columns=columns,
         rows=tuple(_row(cases.line(trial), names) for trial in shown),
         notes=tuple(notes),
-        n_labels=len(columns),
     )
 
 
 def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
-    values: tuple[str | Label | None, ...] = (
+    values: tuple[str | None, ...] = (
         line.id,
         OUTCOMES[line.outcome],
         _swap_words(line.change),
         _to(line.before, line.after),
         line.item,
-        Label(words=names[line.attack], key=line.attack),
-        line.model,
+        f"{names[line.attack]} on {line.model}",
         line.dataset,
         line.group,
     )

@@ -59,7 +59,7 @@ def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
     names = attack_names(
         AttackRecord(label=label, name=spec["name"], params=spec) for label, spec in specs.items()
     )
-    found = []
+    labelled = []
     for criterion in prepared.experiment.require:
         wanted = criterion.where.get("attack")
         if wanted is not None and wanted not in specs:
@@ -69,8 +69,8 @@ def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
             if len(fitting) == 1:
                 where = {**criterion.where, "attack": fitting[0]}
                 criterion = criterion.model_copy(update={"where": where})
-        found.append(criterion)
-    return tuple(found)
+        labelled.append(criterion)
+    return tuple(labelled)
 
 
 def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
@@ -142,11 +142,11 @@ def _check_control(
     for part in attacks:
         if BETWEEN in part.label:
             continue
-        found = controls_of(prepared, part.label)
+        controls = controls_of(prepared, part.label)
         wanted = criterion.control
-        if wanted is None and len(found) == 1:
+        if wanted is None and len(controls) == 1:
             continue
-        if not found:
+        if not controls:
             raise UsageError(
                 f"{name}: {part.label!r} has no control, so the run has no {criterion.metric}; "
                 "name one in [experiment] controls, or leave this attack out by `where`"
@@ -154,12 +154,12 @@ def _check_control(
         if wanted is None:
             raise UsageError(
                 f"{name}: {part.label!r} has several controls, so say which: control = one of "
-                f"{', '.join(map(repr, found))}"
+                f"{', '.join(map(repr, controls))}"
             )
-        if wanted not in found:
+        if wanted not in controls:
             raise UsageError(
-                f"{name}: {part.label!r} has no control {wanted!r}{did_you_mean(wanted, found)} "
-                f"(it has: {', '.join(found)})"
+                f"{name}: {part.label!r} has no control {wanted!r}{did_you_mean(wanted, controls)} "
+                f"(it has: {', '.join(controls)})"
             )
 
 
@@ -177,32 +177,32 @@ def places_of(prepared: Prepared) -> Iterator[Row]:
             yield dataset.label, group.label, victim, part.label
 
 
-def entries(prepared: Prepared, known: Mapping[str, Any], *, has_answers: bool) -> dict[str, Any]:
+def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool) -> dict[str, Any]:
     """Return the manifest entries of criteria, slices and the family of tests.
 
     Args:
         prepared: the experiment, with its victims open.
-        known: the folder's manifest; empty if it is new.
+        stored: the folder's manifest; empty if it is new.
         has_answers: whether the folder holds answers: then the family is fixed, and slices that
             come now are called post hoc.
     """
-    slices = describe_slices(prepared, known.get("slices"), is_asked=has_answers)
-    criteria = _described(prepared, known)
+    slices = describe_slices(prepared, stored.get("slices"), is_asked=has_answers)
+    criteria = _described(prepared, stored)
     own = {} if has_answers else fixed_family(prepared.experiment.test)
-    if slices is not None or known.get("slices"):
+    if slices is not None or stored.get("slices"):
         own["slices"] = slices
-    before = known.get(KEY)
+    before = stored.get(KEY)
     if criteria is not None:
-        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, known))
+        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, stored))
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
         own[KEY] = criteria
     return own
 
 
-def _adds_items(prepared: Prepared, known: Mapping[str, Any]) -> bool:
+def _adds_items(prepared: Prepared, stored: Mapping[str, Any]) -> bool:
     """Return whether a data set or group of the folder gets more items."""
-    before = known["parts"]["items"]
+    before = stored["parts"]["items"]
     return any(
         set(hashes) - set(before[label])
         for label, hashes in prepared.selected().items()
@@ -210,18 +210,18 @@ def _adds_items(prepared: Prepared, known: Mapping[str, Any]) -> bool:
     )
 
 
-def _described(prepared: Prepared, known: Mapping[str, Any]) -> dict[str, Any] | None:
+def _described(prepared: Prepared, stored: Mapping[str, Any]) -> dict[str, Any] | None:
     if not prepared.experiment.require or not prepared.portion.is_judged:
         return None
-    criteria = [each.as_json() for each in prepared.experiment.require]
+    criteria = [one.as_json() for one in prepared.experiment.require]
     # Slices of other properties would change the level of all simultaneous intervals.
     slices = prepared.experiment.slices
-    by = sorted(slices.by) if slices and any("slice" in each for each in criteria) else []
+    by = sorted(slices.by) if slices and any("slice" in one for one in criteria) else []
     # A finished run is not asked again because its baseline has moved or grown.
-    kept = (known.get(KEY) or {}).get("baselines", {}) if known.get("complete") else {}
+    kept = (stored.get(KEY) or {}).get("baselines", {}) if stored.get("complete") else {}
     runs = [one["against"]["run"] for one in criteria if "against" in one]
     baselines = {run: kept.get(run) or describe_baseline(prepared.base, run) for run in runs}
-    ordered = sorted(canonical_json(each) for each in criteria)
+    ordered = sorted(canonical_json(one) for one in criteria)
     return {
         "hash": content_hash([ordered, by, baselines]),
         "criteria": criteria,
@@ -269,18 +269,18 @@ def check_metric(
     if metric in OF_CONTROLS:
         return
     for part in parts:
-        known = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
-        if metric in known:
+        there = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
+        if metric in there:
             continue
         owners = [other.name for other in KINDS if metric in _scores(other, has_copy=True)]
-        why = did_you_mean(metric, known)
+        why = did_you_mean(metric, there)
         if owners:
             is_here = owners == [kind.name]
             needs = "a perturbed data set, which a search does not leave" if is_here else None
             why = f"; it needs {needs or ' or '.join(owners)}"
         raise UsageError(
             f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
-            f"(there are: {', '.join(known)})"
+            f"(there are: {', '.join(there)})"
         )
 
 
@@ -318,13 +318,13 @@ def describe_baseline(base: Path, run: str) -> dict[str, str]:
     }
 
 
-def victim_there(label: str, known: Iterable[str]) -> str | None:
+def victim_there(label: str, victims: Iterable[str]) -> str | None:
     """Return the victim of a baseline that one is compared with: its namesake, else the only one.
 
     >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
     ('old', 'b', None)
     """
-    labels = list(known)
+    labels = list(victims)
     if label in labels:
         return label
     return labels[0] if len(labels) == 1 else None
@@ -366,17 +366,17 @@ def _check_factors(
     where: str,
     victim: str,
     ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
+    baseline: Mapping[str, Any],
     asked: Mapping[str, str],
 ) -> None:
-    other = victim_there(victim, theirs["victims"])
+    other = victim_there(victim, baseline["victims"])
     if other is None:
         raise UsageError(
             f"{where}: it has no victim {victim!r}, and several others "
-            f"({', '.join(theirs['victims'])}); label the one to compare alike"
+            f"({', '.join(baseline['victims'])}); label the one to compare alike"
         )
     changed: dict[str, str] = {}
-    if ours["victims"][victim] != theirs["victims"][other]:
+    if ours["victims"][victim] != baseline["victims"][other]:
         changed["victim"] = victim
     for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
         for label, value in ours[kind].items():
@@ -387,12 +387,12 @@ def _check_factors(
             is_control = label.rpartition(BETWEEN)[0] in ours[kind]
             if wanted is None and kind == "attacks" and is_control:
                 continue
-            if label not in theirs[kind]:
+            if label not in baseline[kind]:
                 raise UsageError(
-                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(theirs[kind])}); "
+                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(baseline[kind])}); "
                     "leave it out by `where`, or label both alike"
                 )
-            if theirs[kind][label] != value:
+            if baseline[kind][label] != value:
                 changed.setdefault(noun, label)
     if len(changed) > 1:
         named = " and ".join(f"the {noun} {label!r}" for noun, label in changed.items())

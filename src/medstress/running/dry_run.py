@@ -270,8 +270,8 @@ class _Counting:
             others = [v.on(trial.dataset) for v in self._prepared.victims if v.label != label]
             n_others = sum(not other.misses(traits.edits_only) for other in others)
             self._bill(label, "transfer", n_others, n_others * lost, size, growth)
-        if tables.analysis.universality and traits.needs_entities:
-            m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.universality))
+        if tables.analysis.reuse and traits.needs_entities:
+            m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.reuse))
             self._bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
             self._add_roles(trial, attack, n, about)

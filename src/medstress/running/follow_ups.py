@@ -34,11 +34,12 @@ def stages_of(bench: Prepared) -> list[Stage]:
         from medstress.running.medfuzz_tests import FAITHFULNESS, significance
 
         stages += [FAITHFULNESS, significance()] if table.significance else [FAITHFULNESS]
-    if analysis.transfer or analysis.universality:
+    if analysis.transfer or analysis.reuse:
         from medstress.running.transfer import plan
 
-        purposes = frozenset({Purpose.TRANSFER, Purpose.UNIVERSALITY})
-        stages.append(Stage(name="transfer and reuse", works=plan, purposes=purposes))
+        purposes = frozenset({Purpose.TRANSFER, Purpose.REUSE})
+        name = "transfer and reuse"
+        stages.append(Stage(name=name, works=plan, purposes=purposes, is_whole=True))
     return stages
 
 
@@ -51,7 +52,7 @@ def follow_up_hashes(bench: Prepared, folder: Path) -> dict[str, str]:
     encoder = prompt_encoder(analysis, bench.base)
     wanted = {
         "transfer": analysis.transfer,
-        "reuse": list(analysis.universality),
+        "reuse": list(analysis.reuse),
         "similarity of prompts": encoder and encoder.identity,
         # People say which successes are valid, and valid ones alone are tested.
         "tests": test and [test.model_dump(mode="json"), reviews_digests(folder)[-1:]],

@@ -53,6 +53,7 @@ FAITHFULNESS = Stage(
     works=_reasonings,
     words=_judged,
     purposes=frozenset({Purpose.JUDGE}),
+    is_whole=True,
 )
 """Judges are asked whether a reasoning names the insertion."""
 
@@ -120,7 +121,13 @@ def significance(selection: Selection | None = None) -> Stage:
         return {"settings": _settings(bench).as_json(), "trials": trials} if trials else {}
 
     return Stage(
-        name="significance", works=works, most=most, words=words, entries=entries, choice=choice
+        name="significance",
+        works=works,
+        purposes=frozenset({Purpose.TEST}),
+        most=most,
+        words=words,
+        entries=entries,
+        choice=choice,
     )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from medstress.core.errors import StoreError, UsageError, reason
 from medstress.core.hashing import canonical_bytes
@@ -151,11 +151,12 @@ def _at_rest(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise StoreError(
-            f"another medstress process is working in {folder}; wait for it, or stop it"
-        ) from None
-    except OSError:
-        pass  # a folder that cannot be written, where nobody can work either
+        if not isinstance(lock, SoftFileLock):  # on a disk without locks nobody can work
+            raise StoreError(
+                f"another medstress process is working in {folder}; wait for it, or stop it"
+            ) from None
+    except (NotImplementedError, OSError):
+        pass  # nor where nothing can be written
     try:
         yield
     finally:
@@ -249,8 +250,8 @@ def _check_set(shards: Sequence[StoredShard]) -> None:
     n_planned = sum(shard.n_planned for shard in shards)
     if n_planned != n_trials:
         raise StoreError(
-            f"merge: the shards hold {n_planned} trials and their plan {n_trials}: the data came "
-            "in another order when one of them began; run all anew from the same files"
+            f"merge: the shards hold {n_planned} trials and their plan {n_trials}: it was cut "
+            "otherwise for one of them, by another medstress; run all anew with one version"
         )
 
 

@@ -41,8 +41,9 @@ from medstress.files.extras import importing
 from medstress.files.versions import versions
 from medstress.machine.cores import available_cores
 from medstress.running.merging import merge_shards
+from medstress.running.opening import Wish
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.run import check_can_be_cut, run_experiment, run_folder
+from medstress.running.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.store.run_store import FILE
 from medstress.store.shards import read_shard
 
@@ -111,8 +112,8 @@ class Spread:
     """Of the run."""
     shards: Path
     """Of its shards."""
-    is_merged: bool
-    """False if a limit ended a shard before its last trial: a higher one goes on."""
+    outcome: Outcome | None
+    """Of the merged run; None if a limit ended a shard early: a higher one goes on."""
 
 
 def run_on_ray(
@@ -173,7 +174,7 @@ def run_on_ray(
             }
             ends = _collected(ray, tasks, prepared.n_trials(), watcher)
         if any(end.stopped_by for end in ends):
-            return Spread(folder=folder, shards=shards, is_merged=False)
+            return Spread(folder=folder, shards=shards, outcome=None)
         for place in places:
             if not (place / FILE).is_file():
                 raise StoreError(
@@ -182,8 +183,8 @@ def run_on_ray(
                 )
         for line in merge_shards(places, folder, note=watcher.note).notes:
             watcher.announce(line)
-    run_experiment(source, folder, retry_failed=retry_failed, watcher=watcher, **given)
-    return Spread(folder=folder, shards=shards, is_merged=True)
+    outcome = perform(source, folder, Wish(retry_failed=retry_failed), watcher=watcher, **given)
+    return Spread(folder=folder, shards=shards, outcome=outcome)
 
 
 def run_shard(
@@ -202,20 +203,14 @@ def run_shard(
         n_shards: parts of the plan.
         expected: the driver's versions.
         retry_failed: run failed trials again.
-        given: more arguments of `run_experiment`.
+        given: more arguments of `perform`.
     """
     folder = Path(place)
     shard = Shard(n_shards, int(folder.name))
     try:
         _check_worker(folder, expected)
-        run_experiment(
-            source,
-            folder,
-            shard=shard,
-            retry_failed=retry_failed,
-            wait=_WAIT_SECONDS,
-            **given,
-        )
+        wish = Wish(retry_failed=retry_failed, shard=shard)
+        perform(source, folder, wish, wait=_WAIT_SECONDS, **given)
         stored = read_shard(folder)
     except MedstressError as error:
         kind = next((name for name, one in _ERRORS.items() if isinstance(error, one)), "StoreError")

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 
@@ -170,7 +170,7 @@ def decide(
             of a refusal and the items of other shards; default: those that the folder holds.
 
     Raises:
-        UsageError, OtherRunError: one sentence.
+        UsageError, StoreError: one sentence.
     """
     if held is None or wish.fresh:
         if wish.asks_again:
@@ -181,10 +181,9 @@ def decide(
     changes = list(differences(before, now, wish, held.items, items))
     if wish.asks_again:
         if changes:
-            raise OtherRunError(
+            raise StoreError(
                 f"{folder} is a run of another experiment: {'; '.join(changes)}. Give --experiment "
-                "the file that the folder was run with, and the same --set",
-                folder,
+                "the file that the folder was run with, and the same --set"
             )
         return Opening(verb=Verb.ASK)
     if not held.has_answers:
@@ -211,10 +210,9 @@ def decide(
 def _check_shard(held: Held, wish: Wish) -> None:
     folder, shard = held.folder, held.shard
     if wish.asks_again and shard is not None:
-        raise OtherRunError(
+        raise StoreError(
             f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
-            "the shards, complete the merged folder with `medstress run`, and give that one",
-            folder,
+            "the shards, complete the merged folder with `medstress run`, and give that one"
         )
     if not wish.asks_again and shard != wish.shard:
         holds = "a whole run" if shard is None else f"shard {shard}"

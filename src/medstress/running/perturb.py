@@ -271,6 +271,11 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             raise UsageError(
                 f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
             )
+        elif needed := [role for role, is_needed in attack.traits.roles.items() if is_needed]:
+            raise UsageError(
+                f"attack {part.label!r} asks a model to write its edits (role {needed[0]!r}), but "
+                "perturb asks no model; leave it out"
+            )
         elif attack.traits.follows_up:
             raise UsageError(
                 f"attack {part.label!r} edits no question, it goes on speaking after an answer, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.analyses.run import Run
+from medstress.core.calls import ModelIdentity
 from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
+from medstress.engine.requests import VICTIM
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
@@ -33,7 +36,6 @@ from medstress.running.opened import opened_victims
 from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
 from medstress.running.own_runs import is_own_run, keep_own, new_id
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.shared_cache import share_again
 from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
 from medstress.store.reader import RunReader, stored_manifest
 from medstress.store.root import SUPERSEDED
@@ -43,6 +45,7 @@ from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
 
 T = TypeVar("T")
 _MEASURED = ("versions", "git_commit", "endpoints")
@@ -150,24 +153,6 @@ def with_models(
             raise
         with opened_victims(bench, watcher.note, greets=False, baselines=False):
             return work(error)
-
-
-def run_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
-    out: str | Path | None = None,
-    *,
-    fresh: bool = False,
-    retry_failed: bool = False,
-    limit: int | None = None,
-    overrides: Sequence[str] = (),
-    watcher: Watcher | None = None,
-    shard: Shard | None = None,
-    wait: float = 0.0,
-) -> Path:
-    """Run, resume or extend an experiment, and return the folder of the run; see `perform`."""
-    wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=shard)
-    given: dict[str, Any] = {"limit": limit, "overrides": overrides}
-    return perform(experiment, out, wish, watcher=watcher, **given).folder
 
 
 def check_can_be_cut(prepared: Prepared) -> None:
@@ -288,6 +273,8 @@ def execute(
         claim_answers(bench)
         is_own, n_before = is_own_run(store), store.computed_totals()[0]
         opening = _open(store, bench, wish, absent)
+        if opening.more:
+            watcher.note(f"more: {', '.join(opening.more)}")
         if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
             is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
         if not wish.asks_again:
@@ -319,22 +306,22 @@ def execute(
 
 def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:
     """Decide what happens to the folder, and write its manifest before the first call."""
-    known, has_answers = store.manifest(), not store.is_unanswered()
-    if known and (has_answers or wish.asks_again):
-        bench.keep_labels(known["parts"]["attacks"])
-        check_same_targets(bench, known, store.folder)
-    if known and shard_of(known) == bench.portion.shard is not None:
-        go_on(bench, known)
-    described = _described(bench, known, store.folder, has_answers=has_answers)
-    held = None
-    if known:
+    stored, has_answers = store.manifest(), not store.is_unanswered()
+    if stored and (has_answers or wish.asks_again):
+        bench.keep_labels(stored["parts"]["attacks"])
+        check_same_targets(bench, stored, store.folder)
+    if stored and shard_of(stored) == bench.portion.shard is not None:
+        go_on(bench, stored)
+    described = _described(bench, stored, store.folder, has_answers=has_answers)
+    held, own_purposes = None, {one for stage in stages_of(bench) for one in stage.purposes}
+    if stored:
         held = Held(
             folder=store.folder,
-            fingerprint=Fingerprint.read(known),
-            shard=shard_of(known),
+            fingerprint=Fingerprint.read(stored),
+            shard=shard_of(stored),
             has_answers=has_answers,
-            n_lost=store.n_lost() if wish.retry_failed else 0,
-            is_complete=bool(known.get("complete")),
+            n_lost=store.n_lost(own_purposes) if wish.retry_failed else 0,
+            is_complete=bool(stored.get("complete")),
             items=store.item_hashes(),
         )
     victims = [victim.label for victim in bench.victims]
@@ -352,58 +339,58 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
         if absent is not None:
             raise absent
         criteria.check_baselines(bench)
-        described = _described(
-            bench, {**known, "complete": False}, store.folder, has_answers=has_answers
-        )
-        opening = decide(Fingerprint.read(described), held, wish, items)
+        if stored.get("complete"):  # what is asked more is judged by the baselines as they are now
+            now = {**stored, "complete": False}
+            described = _described(bench, now, store.folder, has_answers=has_answers)
+            opening = decide(Fingerprint.read(described), held, wish, items)
     if opening.deletes:
         store.begin_anew()
-        known, described = {}, _described(bench, {}, store.folder, has_answers=False)
-    manifests.go_on(store, [*bench.victims, *bench.roles], known)
+        stored, described = {}, _described(bench, {}, store.folder, has_answers=False)
+    manifests.go_on(store, [*bench.victims, *bench.roles], stored)
     if wish.asks_again:
         return opening
-    if known and not bench.kind.keeps_metadata:
+    if stored and not bench.kind.keeps_metadata:
         for part in bench.datasets:
             # Documents may be named later; they do not change a sentence's identity.
             store.renew_items(part.label, part.questions)
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        own = {} if bench.portion.shard else {"id": known.get("id") or new_id()}
+        own = {} if bench.portion.shard else {"id": stored.get("id") or new_id()}
         store.write_manifest(
             {
                 **described,
                 **own,
-                "started": known.get("started") or manifests.now(),
+                "started": stored.get("started") or manifests.now(),
                 "finished": None,
                 "complete": False,
                 "command": manifests.command_line(),
-                "performance": known.get("performance") or {"wall_seconds": 0.0},
+                "performance": stored.get("performance") or {"wall_seconds": 0.0},
             }
         )
     store.commit()
     if opening.verb is Verb.RETRY:
-        store.forget_failed()
+        store.forget_failed(own_purposes)
     return opening
 
 
 def _described(
-    bench: Prepared, known: Mapping[str, Any], folder: Path, *, has_answers: bool
+    bench: Prepared, stored: Mapping[str, Any], folder: Path, *, has_answers: bool
 ) -> dict[str, Any]:
     """Return the entries of the manifest that say what the experiment is."""
     parts = manifests.fingerprint_parts(bench)
     # Victims that the experiment may drop: their trials stay readable.
     former = [
         label
-        for label in known.get("victims", ())
+        for label in stored.get("victims", ())
         if label in bench.portion.may_lack and label not in parts["victims"]
     ]
-    parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
+    parts["victims"] |= {label: stored["parts"]["victims"][label] for label in former}
     described = manifests.describe(bench, parts)
-    described["victims"] |= {label: known["victims"][label] for label in former}
+    described["victims"] |= {label: stored["victims"][label] for label in former}
     return {
         **described,
-        **criteria.entries(bench, known, has_answers=has_answers),
+        **criteria.entries(bench, stored, has_answers=has_answers),
         "follow_ups": follow_up_hashes(bench, folder),
         "n_planned": bench.n_trials(),
     }
@@ -514,3 +501,33 @@ def _account(
             performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
     endpoints = manifests.endpoints([*bench.victims, *bench.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})
+
+
+def share_again(store: RunStore, prepared: Prepared) -> None:
+    """Give the shared cache the computed answers of the run that it lacks; no cache, no work.
+
+    Answers whose model is unknown are left out: those of models under one name in results (folds)
+    and, if there are roles, those that no trial has used yet.
+    """
+    if prepared.shared is None:
+        return
+    models = _models(prepared)
+    unused = None if prepared.roles else VICTIM
+    for part in store.computed_keys():
+        rows = [part[key] for key in prepared.shared.missing(list(part))]
+        for answer in store.computed(rows) if rows else ():
+            role = answer.role or unused
+            model = models.get(answer.victim if role == VICTIM else f"role.{role}")
+            if model is not None:
+                prepared.shared.keep(model, {answer.key: answer.answer}, answer.seconds)
+    prepared.shared.flush()
+
+
+def _models(prepared: Prepared) -> dict[str, ModelIdentity]:
+    """Return the model behind each name in results, and behind each role."""
+    by_name = defaultdict[str, list[ModelIdentity]](list)
+    for victim in prepared.victims:
+        name = prepared.portion.names.get(victim.label, victim.label)
+        by_name[name].append(victim.backend.identity)
+    unique = {name: models[0] for name, models in by_name.items() if len(models) == 1}
+    return unique | {part.label: part.backend.identity for part in prepared.roles}

@@ -42,6 +42,8 @@ class Stage:
     name: str
     works: Callable[[Prepared, Run], Iterable[FollowUp]]
     """What is asked; what has ended is among it."""
+    purposes: frozenset[Purpose]
+    """Of its works; `--retry-failed` begins works of an experiment's own stages again."""
     most: Callable[[Prepared, Any], int] = lambda *_: 0
     """The most queries of one work to its victim."""
     words: Callable[[Prepared, Run], Iterable[str]] = lambda *_: ()
@@ -51,8 +53,8 @@ class Stage:
     choice: Callable[[Prepared, Run], Mapping[str, Any]] = lambda *_: {}
     """Settings, and the ids of the trials that were chosen by them, by hand or by what people say;
     the manifest keeps every choice (`CHOICES`)."""
-    purposes: frozenset[Purpose] = frozenset()
-    """Works of these purposes that it does not name are superseded."""
+    is_whole: bool = False
+    """Whether works of these purposes that it does not name are superseded."""
 
 
 def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[EndedFollowUp]) -> set[str]:
@@ -72,7 +74,10 @@ def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[EndedFol
         one.id
         for one in ended
         if one.id not in now
-        and (one.purpose in stage.purposes or _place(one.purpose, one.place, one.spec) in places)
+        and (
+            (stage.is_whole and one.purpose in stage.purposes)
+            or _place(one.purpose, one.place, one.spec) in places
+        )
     }
 
 

@@ -75,8 +75,8 @@ def plan(prepared: Prepared, run: Run) -> list[Inquiry]:
     planned: list[Inquiry] = []
     if settings.transfer:
         planned += _transfers(prepared, run, attacks)
-    if settings.universality:
-        planned += _universals(prepared, run, attacks, max(settings.universality))
+    if settings.reuse:
+        planned += _reuses(prepared, run, attacks, max(settings.reuse))
     return planned
 
 
@@ -115,7 +115,7 @@ def _transfers(prepared: Prepared, run: Run, attacks: Mapping[str, Attack]) -> I
             )
 
 
-def _universals(
+def _reuses(
     prepared: Prepared, run: Run, attacks: Mapping[str, Attack], m: int
 ) -> Iterator[Inquiry]:
     """Put the top m names of the other folds into the span that the attack chose.
@@ -147,7 +147,7 @@ def _universals(
             span = spans[trial.number]
             names = replacements(item, span, top, resources[group], indices[group], spec)
             yield Inquiry(
-                purpose=Purpose.UNIVERSALITY,
+                purpose=Purpose.REUSE,
                 dataset=dataset,
                 group=group,
                 victim=victims[victim].on(dataset),

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 
+import numpy as np
+
 from medstress.stats.estimate import Ends, Estimate, quantile, unknown
 from medstress.stats.shares import Mask, Numbers, Units, linearised_effect, mean_size, tally
 
 FEW = 10
 """Where fewer pairs are discordant and no unit repeats, p is at least the exact binomial one."""
+LEAST_UNITS = 6
+"""Items or documents that have to differ: 5 of 5 is p = .0625."""
 _HALVINGS = 60
 
 
@@ -26,6 +30,8 @@ class Difference:
     """Pairs in which only the first has a hit."""
     only_second: int = 0
     """Pairs in which only the second has a hit."""
+    n_units: int = 0
+    """Widest units (documents, else items) with such a pair."""
     interval90: Ends = (None, None)
     """The 90 % interval, which decides on equivalence."""
 
@@ -92,6 +98,7 @@ def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> 
         p=p,
         only_first=b,
         only_second=c,
+        n_units=len(np.unique(units[0][first != second])),
         interval90=tango(b / f, c / f, n / f, quantile(0.9)),
     )
 

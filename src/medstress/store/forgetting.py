@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,11 @@ from medstress.store.views import make_views
 
 UNFINISHED = ("failed", "unanswered", "cut_short")
 """Verdicts of trials that may begin again."""
-_LOST = f"FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})"
-_EVER = {"manifest": 2**62}
+_LOST = f"""
+FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})
+AND (verdict != 'unanswered'
+     OR json_extract(result, '$.purpose') IN (SELECT value FROM json_each(:purposes)))
+"""
 _CHILDREN_FIRST = (
     "exchanges",
     "dispatched",
@@ -37,17 +41,26 @@ def attempts(db: sqlite3.Connection) -> dict[int, int]:
     return dict(db.execute(query).fetchall())
 
 
-def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
-    """Begin trials that failed or were cut short again; returns `attempts`."""
-    again = db.execute(f"SELECT id {_LOST} ORDER BY id", _EVER).fetchall()
+def forget_failed(db: sqlite3.Connection, purposes: Iterable[str]) -> dict[int, int]:
+    """Begin trials that failed or were cut short again; returns `attempts`.
+
+    Args:
+        db: the run.
+        purposes: of the follow-ups that may begin again as well.
+    """
+    again = db.execute(f"SELECT id {_LOST} ORDER BY id", _values(purposes)).fetchall()
     db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
     make_views(db)
     return attempts(db)
 
 
-def n_lost(db: sqlite3.Connection) -> int:
+def n_lost(db: sqlite3.Connection, purposes: Iterable[str]) -> int:
     """Return how many trials `forget_failed` would begin again."""
-    return int(db.execute(f"SELECT COUNT(*) {_LOST}", _EVER).fetchone()[0])
+    return int(db.execute(f"SELECT COUNT(*) {_LOST}", _values(purposes)).fetchone()[0])
+
+
+def _values(purposes: Iterable[str]) -> dict[str, Any]:
+    return {"manifest": 2**62, "purposes": json.dumps(sorted(purposes))}
 
 
 def is_unanswered(db: sqlite3.Connection) -> bool:

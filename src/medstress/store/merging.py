@@ -211,8 +211,8 @@ def _copy(db: sqlite3.Connection, source: int, shard: StoredShard) -> None:
             db.execute(statement, values)
     except sqlite3.IntegrityError as error:
         raise StoreError(
-            f"{shard.folder} and another shard hold the same items: the data stood in another "
-            "order when one of them began; run it anew in another folder"
+            f"{shard.folder} and another shard hold the same items: the plan was cut otherwise for "
+            "one of them, by another medstress; run all anew with one version"
         ) from error
 
 

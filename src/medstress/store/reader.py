@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+import numpy as np
 import orjson
 
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
@@ -50,7 +51,7 @@ ORDER BY e.trial, e.seq
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StoredTrial:
     """One finished trial, as stored."""
 
@@ -91,9 +92,6 @@ class StoredWork:
     attempt: int
     """How often it began again."""
     result: dict[str, Any]
-
-
-_OF_TRIAL, _OF_QUERIES = StoredTrial.__slots__[:11], StoredTrial.__slots__[12:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +195,7 @@ class RunReader:
 
     @cached_property
     def _counts(self) -> Counts:
-        asked = self._db.execute(f"SELECT id FROM trials WHERE verdict IN {INQUIRIES}")
-        arms = dict(self._db.execute("SELECT id, arm FROM main.trials"))
-        return count(self._db, arms, {row for (row,) in asked})
+        return count(self._db)
 
     def n_trials(self) -> int:
         """Return the number of finished trials."""
@@ -208,16 +204,14 @@ class RunReader:
 
     def trials(self) -> Iterator[StoredTrial]:
         """Yield all finished trials in the plan's order."""
-        queries = self._counts.queries
+        queries = self._counts.queries.tolist()
         rows = self._db.execute(
             "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
             "t.repeat, t.item, t.verdict, t.result FROM trials t JOIN arms a ON a.id = t.arm "
             f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for *values, result in rows:
-            counts = queries.get(values[0], (0, 0, 0))
-            columns = dict(zip((*_OF_TRIAL, *_OF_QUERIES), (*values, *counts), strict=True))
-            yield StoredTrial(**columns, result=orjson.loads(result))
+            yield StoredTrial(*(*values, orjson.loads(result), *queries[values[0]]))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -234,13 +228,6 @@ class RunReader:
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
         return reviews.in_order(stored_reviews(self.folder))
-
-    def trial_numbers(self) -> dict[int, tuple[str, int]]:
-        """Return row -> (trial id, row of its item) of finished trials."""
-        rows = self._db.execute(
-            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {INQUIRIES}"
-        )
-        return {row: (trial_id, item) for row, trial_id, item in rows}
 
     def attack_edits(self) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
@@ -326,12 +313,14 @@ class RunReader:
         A journalled call counts as interrupted only if its process is gone; the next writer
         decides that when it opens the folder.
         """
-        counts = {self._arms[row]: dict(of) for row, of in self._counts.others.items()}
-        for arm, n in self._db.execute(
-            "SELECT t.arm, COUNT(*) FROM interrupted i JOIN main.trials t ON t.id = i.trial "
-            "GROUP BY t.arm"
-        ):
-            counts.setdefault(self._arms[arm], {})["interrupted"] = n
+        counts: dict[Arm, dict[str, int]] = {}
+        interrupted = "SELECT t.arm FROM interrupted i JOIN main.trials t ON t.id = i.trial"
+        rows = [row for (row,) in self._db.execute(interrupted)]
+        n_arms = max(self._arms, default=0) + 1
+        of_arms = {**self._counts.others, "interrupted": np.bincount(rows, minlength=n_arms)}
+        for name, numbers in of_arms.items():
+            for row in np.flatnonzero(numbers).tolist():
+                counts.setdefault(self._arms[row], {})[name] = int(numbers[row])
         return counts
 
     def role_counts(self) -> dict[Arm, dict[str, dict[str, int]]]:
@@ -341,19 +330,21 @@ class RunReader:
         If several trials share a call, it counts for the first of them.
         """
         names = ("calls", "tokens_in", "tokens_out")
-        return {
-            self._arms[row]: {role: dict(zip(names, of[role], strict=True)) for role in sorted(of)}
-            for row, of in sorted(self._counts.roles.items())
-            if set(of) != {"victim"}
-        }
+        counts: dict[Arm, dict[str, dict[str, int]]] = {}
+        for role, of_arms in self._counts.roles.items():
+            for row in np.flatnonzero(of_arms[:, 0]).tolist():
+                sums = dict(zip(names, of_arms[row].tolist(), strict=True))
+                counts.setdefault(self._arms[row], {})[role] = sums
+        return {arm: roles for arm, roles in counts.items() if set(roles) != {"victim"}}
 
     def calls_per_query(self) -> dict[str, float]:
         """Return victim -> mean number of calls per query, including cached ones."""
         sums: dict[str, list[int]] = {}
-        for row, (calls, queries) in self._counts.calls.items():
-            of = sums.setdefault(self._arms[row][2], [0, 0])
-            of[0], of[1] = of[0] + calls, of[1] + queries
-        return {victim: sums[victim][0] / sums[victim][1] for victim in sorted(sums)}
+        for row, numbers in enumerate(self._counts.calls.tolist()):
+            if any(numbers):
+                of = sums.setdefault(self._arms[row][2], [0, 0])
+                of[0], of[1] = of[0] + numbers[0], of[1] + numbers[1]
+        return {v: calls / queries for v, (calls, queries) in sorted(sums.items()) if queries}
 
     def totals(self) -> dict[str, int]:
         """Return the counts of computed calls and their tokens."""

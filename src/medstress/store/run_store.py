@@ -306,19 +306,22 @@ class RunStore:
         attempt = self._attempts.get(trial, 0)
         self._db.submit(lambda db: finish(db, trial, attempt, verdict, text))
 
-    def forget_failed(self) -> int:
+    def forget_failed(self, purposes: Iterable[str] = ()) -> int:
         """Begin trials that failed or were cut short again; what they asked and got is kept.
+
+        Args:
+            purposes: of the follow-ups that may begin again as well.
 
         Returns:
             How many trials begin again.
         """
         before = self._attempts
-        self._attempts = self._run(forgetting.forget_failed)
+        self._attempts = self._run(lambda db: forgetting.forget_failed(db, purposes))
         return sum(self._attempts.values()) - sum(before.values())
 
-    def n_lost(self) -> int:
-        """Return how many trials failed or were cut short."""
-        return self._run(forgetting.n_lost)
+    def n_lost(self, purposes: Iterable[str] = ()) -> int:
+        """Return how many trials `forget_failed` would begin again."""
+        return self._run(lambda db: forgetting.n_lost(db, purposes))
 
     def follow_ups(self) -> list[forgetting.EndedFollowUp]:
         """Return every follow-up that has ended."""

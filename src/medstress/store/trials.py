@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -142,11 +144,30 @@ class Folder:
     def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
         """Number of a trial -> (query, edits) of its perturbed queries, in order."""
 
-        def collect(reader: RunReader) -> dict[int, list[tuple[int, tuple[Edit, ...]]]]:
+        def collect(reader: RunReader) -> _Asked:
             queries = defaultdict(list)
             for number, query, edits in reader.attack_edits():
-                queries[number].append((query, edits_of(orjson.loads(edits))))
-            return queries
+                queries[number].append((query, edits))
+            return _Asked(queries)
+
+        return read(self.path, collect)
+
+    @cached_property
+    def repeats(self) -> Mapping[int, Sequence[int]]:
+        """Number of a trial -> its queries that asked a variant of it again, if any."""
+
+        def collect(reader: RunReader) -> dict[int, list[int]]:
+            repeats = {}
+            for number, rows in groupby(reader.attack_edits(), key=itemgetter(0)):
+                variants, again = set(), []
+                # Several calls may make one query.
+                for query, edits in {query: edits for _, query, edits in rows}.items():
+                    if edits in variants:
+                        again.append(query)
+                    variants.add(edits)
+                if again:
+                    repeats[number] = again
+            return repeats
 
         return read(self.path, collect)
 
@@ -187,13 +208,31 @@ class Folder:
 
         def collect(reader: RunReader) -> dict[int, frozenset[str]]:
             names: dict[int, set[str]] = defaultdict(set)
+            same: dict[str, str] = {}  # one object for each of the few thousand names
             for number, _, text in reader.attack_edits():
                 edits = orjson.loads(text)
                 if all(edit[3] for edit in edits):
-                    names[number].update(edit[3].casefold() for edit in edits)
+                    folded = (edit[3].casefold() for edit in edits)
+                    names[number].update(same.setdefault(name, name) for name in folded)
             return {number: frozenset(drawn) for number, drawn in names.items()}
 
         return read(self.path, collect)
+
+
+class _Asked(Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]):
+    """Edits of queries, kept as text and decoded when they are wanted: there are millions."""
+
+    def __init__(self, queries: Mapping[int, Sequence[tuple[int, str]]]) -> None:
+        self._queries = queries
+
+    def __getitem__(self, number: int) -> Sequence[tuple[int, tuple[Edit, ...]]]:
+        return [(query, edits_of(orjson.loads(text))) for query, text in self._queries[number]]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._queries)
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
 
 def _root(reader: RunReader, path: Path) -> str | None:
@@ -213,7 +252,6 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
         )
     embedder = (reader.manifest.get("similarity") or {}).get("hash")
     clusters = clusters_by_dataset(stored.values())
-    numbers = {trial_id: number for number, (trial_id, _) in reader.trial_numbers().items()}
     arms: dict[ArmKey, Arm] = {}
     units: dict[tuple[int, str], Any] = {}
     trials = []
@@ -226,8 +264,7 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
         if (row.item, unit) not in units:
             units[row.item, unit] = whole.of_unit(unit)
         cluster = clusters[row.dataset][whole.id]
-        number = numbers[row.trial_id]
-        trials.append(trial_of(row, number, arms[key], units[row.item, unit], cluster, embedder))
+        trials.append(trial_of(row, row.trial, arms[key], units[row.item, unit], cluster, embedder))
     return trials
 
 
@@ -284,7 +321,7 @@ def trial_of(
         first=first,
         pick=pick,
         last=pick.answer if pick is not None else _answer(last),
-        edits=edits_of(result.get("edits", ())),
+        edits=pick.edits if pick is not None else edits_of(result.get("edits", ())),
         queries=queries,
         at=result.get("at"),
         corrected=result.get("corrected"),

@@ -343,6 +343,18 @@ class Planted:
         return [answer.text or "" for answer in own if answer is not None][:n]
 
     @cached_property
+    def repeats(self) -> Mapping[int, Sequence[int]]:
+        """The queries of `edits` that ask again what their trial has asked."""
+        return {
+            number: [
+                query
+                for i, (query, edits) in enumerate(queries)
+                if any(edits == before for _, before in queries[:i])
+            ]
+            for number, queries in self.edits.items()
+        }
+
+    @cached_property
     def substitutions(self) -> Substitutions:
         """What `edits` put in; without them, the first success of each trial."""
         firsts = {t.number: [(t.first.query, t.first.edits)] for t in self.trials if t.first}

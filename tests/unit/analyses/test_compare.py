@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.contingency_tables import mcnemar
 
+from medstress.analyses.as_json import as_json
 from medstress.analyses.compare import Comparison, Side, compare, fails
 from medstress.analyses.contrasts import Contrast
 from medstress.core.errors import UsageError
@@ -389,6 +390,43 @@ def named(fates: Mapping[str, Sequence[Fate]], **at: Any) -> list[Trial]:
     return rows
 
 
+@pytest.mark.parametrize(
+    ("b", "seeds", "settings", "why"),
+    [
+        ([1] * 2 + [HELD] * 58, (0,), {}, "the interval reaches 0"),
+        ([1] * 9 + [HELD] * 51, (0,), {"margin": 0.3}, ""),
+        (
+            [1] * 3 + [HELD] * 57,
+            (0,),
+            {"margin": 0.05},
+            "the interval reaches 0 and lies beyond the margin",
+        ),
+        ([1] * 5 + [HELD] * 25, (0, 1, 2), {}, "5 items differ, and fewer than 6 may be chance"),
+    ],
+)
+def test_what_is_undecided_says_why(
+    b: Sequence[Fate], seeds: Sequence[int], settings: dict[str, Any], why: str
+) -> None:
+    (row, *_) = compared(trials([HELD] * len(b), seeds), trials(b, seeds), **settings).rows
+    assert row.why == why
+    assert (row.verdict == "undecided") == bool(why)
+    assert (f"Undecided, as {why}, under" in row.sentence) == bool(why)
+
+
+def test_a_row_whose_interval_is_clear_of_0_says_in_the_table_why_it_is_undecided() -> None:
+    """Five of 30 questions that B does not know, in three seeds: p = .025."""
+    seeds = (0, 1, 2)
+    found = compared(trials([HELD] * 30, seeds), trials([WRONG] * 5 + [HELD] * 25, seeds))
+    row = row_of(found, "accuracy")
+    assert row.difference.high is not None
+    assert row.difference.high < 0
+    assert row.verdict == "undecided"
+    others = found.tables()[1]
+    (entry,) = [one[-1] for one in others.rows if one[0].value == "accuracy before"]
+    assert entry.lines == ("5 items differ, and fewer than 6 may be chance",)
+    assert "why" not in as_json(row)
+
+
 def test_several_arms_are_one_family() -> None:
     """p = .031 is worse alone, and undecided among four (Holm)."""
     same: dict[str, Sequence[Fate]] = {name: [HELD] * 45 for name in "abcd"}
@@ -511,7 +549,7 @@ def test_power_is_said_at_what_was_seen_or_at_two_guesses() -> None:
     ).deciding[0]
     assert [(one.discordance, one.is_assumed) for one in many.power] == [(0.3, False)]
     none = compared(trials([HELD] * 3), trials([HELD] * 3)).deciding[0]
-    assert "So few find no difference" in none.sentence
+    assert "With so few pairs no difference is found" in none.sentence
 
 
 def test_a_run_that_is_not_complete_decides_nothing() -> None:

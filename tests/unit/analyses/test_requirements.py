@@ -175,6 +175,18 @@ def test_net_of_a_control_has_a_lower_limit_alone() -> None:
     assert (row.met, row.control) == (True, "no_op")
 
 
+@pytest.mark.parametrize(("n", "met"), [(4, None), (5, None), (6, True)])
+def test_few_differing_items_show_no_net_loss(n: int, met: bool | None) -> None:
+    """All lost of 4 has the interval .02 to 1, and p = .125 (METHODS 1.5)."""
+    trials = [*lost(n, n), *lost(0, n, control(of=FIXED))]
+    row = of(trials, {"metric": "asr_net", "min_low": 0.01})
+    assert row.met is met
+    assert (row.reason or "").startswith(f"attack and control differ on {n} items") == (n < 6)
+    # Where the interval reaches 0, the criterion is missed, however few differ.
+    none = [*lost(1, n), *lost(1, n, control(of=FIXED))]
+    assert of(none, {"metric": "asr_net", "min_low": 0.01}).met is False
+
+
 def test_one_of_several_controls_has_to_be_named() -> None:
     trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
     trials += lost(50, 100, control("same_type", FIXED))

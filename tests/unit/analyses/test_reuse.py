@@ -42,7 +42,7 @@ def asked(
         attack="near names",
         seed=0,
         item_id=item,
-        purpose="universality",
+        purpose="reuse",
         spec={"top": list(top), "asked": list(names)},
         outcomes=list(outcomes),
         reached=outcomes[-1] == "wrong" if outcomes else None,

@@ -8,6 +8,7 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Results
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
+from medstress.stats.estimate import Estimate
 from medstress.testing.planted_trials import arm, control, planted_run, trial
 
 
@@ -111,3 +112,16 @@ def test_questions_that_were_never_asked_may_be_lost() -> None:
     assert row.success is not None
     assert row.success.asr.worst is not None
     assert row.success.asr.worst[1] > row.success.asr.high  # type: ignore[operator]
+
+
+def test_tables_show_worst_ends_of_controls_too() -> None:
+    trials = [trial(i, arm()) for i in range(20)]
+    trials += [trial(i, control(), unreadable=8) for i in range(20)]
+    table = next(t for t in results(planted_run(trials)).tables() if t.name == "results")
+    (row,) = table.rows
+    entry = row[[column.key for column in table.columns].index("control_no_op")]
+    assert isinstance(entry.value, Estimate)
+    assert entry.value.hits == 0
+    assert entry.lines == ("at worst [.000, 1.000]",)
+    # No note speaks of a table that may not be there.
+    assert table.notes == ("Accuracy is of what could be attacked.",)

@@ -66,9 +66,11 @@ class Case:
     level: str
 
 
-def flips(n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs") -> list[Any]:
+def flips(
+    n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs", seed: int = 0
+) -> list[Any]:
     """Return trials of which an attack and its control take so many."""
-    where = arm(group=group)
+    where = arm(seed=seed, group=group)
     items = questions(n)
     trials = [
         trial(i, where, item=q, flipped_at=1 if i < n_lost else None) for i, q in enumerate(items)
@@ -84,7 +86,9 @@ def flips(n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs")
 NONE = AttackRecord(label="none", name="none", budget=1)
 YES = r"You can rely on this\."
 NO_HARM = r"Harmless edits lose none either\."
-MORE = r"Harmless edits alone lose none\. Near names lose more: \d+ to \d+ questions of {}\."
+MORE = (
+    r"Harmless edits alone lose none\. Under near names it lost more: \d+ to \d+ questions of {}\."
+)
 
 CASES = (
     Case(
@@ -93,8 +97,8 @@ CASES = (
             {"careful": unless_wrong(fooled, 1, 2, 3, 4, 5)}, 39, arms=6, not_attackable=1
         ),
         lines=(
-            r"careful knew 34 of the 39 questions that could be attacked \(40 asked\)\. Near names "
-            r"made it lose \d+ of them \(\d+ to \d+; the worst of 6 results\)\.",
+            r"careful knew 34 of the 39 questions that could be attacked \(40 given\)\. Under near "
+            r"names it lost \d+ of them \(\d+ to \d+; the worst of 6 results\)\.",
             MORE.format(34),
             YES,
         ),
@@ -106,7 +110,7 @@ CASES = (
         lines=(
             r"Harmless edits alone make hashed lose \d+ \(.* 3 seeds\) of the \d+ questions it "
             r"knew\.",
-            r"Near names lose \d+ \(\d+ to \d+\): no more than harmless edits do\.",
+            r"Under near names it lost \d+ \(\d+ to \d+\): no more than under harmless edits\.",
             r"Do not rely on the attack's rate: this model changes its answer whenever the text "
             r"changes.*",
         ),
@@ -118,7 +122,7 @@ CASES = (
         lines=(
             r"Harmless edits alone make coin lose \d+ \(\d+ to \d+\) of the \d+ questions it knew"
             r"\.",
-            r"Near names lose \d+ \(\d+ to \d+\).*",
+            r"Under near names it lost \d+ \(\d+ to \d+\).*",
             r"Do not rely on .*",
         ),
         level="no",
@@ -127,8 +131,8 @@ CASES = (
         name="guesser",
         run=attacked_run({"guess": guesser}, 40, harmless=lambda *_: None),
         lines=(
-            r"guess knew \d+ of 40 questions, no more than guessing gives\. Near names made it "
-            r"lose \d+ of them\.",
+            r"guess knew \d+ of 40 questions, no more than guessing gives\. Under near names it "
+            r"lost \d+ of them\.",
             r".*",
             r"Do not rely on this: the model may be guessing \(16 of 40 would show that it does "
             r"not\).*",
@@ -139,8 +143,8 @@ CASES = (
         name="always A",
         run=attacked_run({"alwaysA": always_a}, 40),
         lines=(
-            r"alwaysA knew 10 of 40 questions, no more than guessing gives\. Near names made it "
-            r"lose none of them\.",
+            r"alwaysA knew 10 of 40 questions, no more than guessing gives\. Under near names it "
+            r"lost none of them\.",
             NO_HARM,
             r"Do not rely on this: the model may be guessing .*",
         ),
@@ -150,8 +154,8 @@ CASES = (
         name="perfect",
         run=attacked_run({"right": right}, 39, not_attackable=1),
         lines=(
-            r"right knew 39 of the 39 questions that could be attacked \(40 asked\)\. Near names "
-            r"made it lose none \(at most 3\)\.",
+            r"right knew 39 of the 39 questions that could be attacked \(40 given\)\. Under near "
+            r"names it lost none \(at most 4\)\.",
             NO_HARM,
             YES,
         ),
@@ -165,7 +169,8 @@ CASES = (
             draw=renamed("a very long name that no right option has"),
         ),
         lines=(
-            r"options knew 40 of 40 questions\. Near names made it lose 40 of them \(\d+ to 40\)\.",
+            r"options knew 40 of 40 questions\. Under near names it lost 40 of them \(\d+ to "
+            r"40\)\.",
             MORE.format(40),
             YES,
         ),
@@ -175,8 +180,9 @@ CASES = (
         name="half fooled, half hash",
         run=attacked_run({"mixed": mixture(fooled, hashed)}, 80),
         lines=(
-            r"mixed knew \d+ of 80 questions\. Near names made it lose \d+ of them \(.*\)\.",
-            r"Harmless edits alone lose \d+\. Near names lose more: \d+ to \d+ questions of \d+\.",
+            r"mixed knew \d+ of 80 questions\. Under near names it lost \d+ of them \(.*\)\.",
+            r"Harmless edits alone lose \d+\. Under near names it lost more: \d+ to \d+ questions "
+            r"of \d+\.",
             YES,
         ),
         level="yes",
@@ -186,7 +192,7 @@ CASES = (
         run=attacked_run({"mute": mute}, 39, harmless=None),
         lines=(
             r"mute knew 39 of 39 questions\. Under near names not one of its answers could be "
-            r"read, so up to 39 are lost\.",
+            r"read, so up to 39 may be lost\.",
             r"No harmless edits were tried\.",
             r"Do not rely on this: 39 of 39 have no readable answer under attack.*",
         ),
@@ -197,8 +203,21 @@ CASES = (
         run=attacked_run({"spaces": breaks_at_spaces}, 30),
         lines=(
             r"Harmless edits alone make spaces lose 30 \(\d+ to 30\) of the 30 questions it knew\.",
-            r"Near names lose none \(at most \d+\): no more than harmless edits do\.",
-            r"Do not rely on the attack's rate: this model changes its answer whenever .*",
+            r"Under near names it lost none \(at most \d+\): no more than under harmless edits\.",
+            r"Do not rely on the attack's rate: more is lost under harmless edits than under near "
+            r"names\.",
+        ),
+        level="no",
+    ),
+    Case(
+        name="hash of the prompt, five known",
+        run=planted_run([t for seed in range(3) for t in flips(5, 5, 5, seed=seed)]),
+        lines=(
+            r"Harmless edits alone make model lose 5 \(in each of 3 seeds\) of the 5 questions it "
+            r"knew\.",
+            r"Under near names it lost 5 \(2 to 5\): no more than under harmless edits\.",
+            r"Do not rely on the attack's rate: every answer changed, whatever the edit; only 5 "
+            r"questions\.",
         ),
         level="no",
     ),
@@ -207,8 +226,9 @@ CASES = (
         run=planted_run(flips(12, 0, 9)),
         lines=(
             r"Harmless edits alone make model lose 9 \(5 to 11\) of the 12 questions it knew\.",
-            r"Near names lose none \(at most \d\): no more than harmless edits do\.",
-            r"Do not rely on the attack's rate: .*",
+            r"Under near names it lost none \(at most \d\): no more than under harmless edits\.",
+            r"Do not rely on the attack's rate: more is lost under harmless edits than under near "
+            r"names; only 12 questions\.",
         ),
         level="no",
     ),
@@ -256,9 +276,41 @@ CASES = (
         name="one question",
         run=planted_run(flips(1, 1)),
         lines=(
-            r"model knew 1 of 1 question.*",
+            r"model knew 1 of 1 question\. Under near names it lost 1 of them \(0 to 1\)\.",
             r"Harmless edits lose none; the difference may be chance\.",
             r"Too few questions to rely on this: 1\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="one question, held",
+        run=planted_run(flips(1, 0)),
+        lines=(
+            r"model knew 1 of 1 question\. Under near names it lost none \(at most 1\)\.",
+            NO_HARM,
+            r"Too few questions to rely on this: 1\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="one question, mute under attack",
+        run=attacked_run({"mute": mute}, 1, harmless=None),
+        lines=(
+            r"mute knew 1 of 1 question\. Under near names not one of its answers could be read, "
+            r"so up to 1 may be lost\.",
+            r"No harmless edits were tried\.",
+            r"Do not rely on this: 1 of 1 has no readable answer under attack; only 1 question\.",
+        ),
+        level="no",
+    ),
+    Case(
+        name="four questions, perfect",
+        run=planted_run(flips(4, 0)),
+        lines=(
+            # Wilson's high end is .490.
+            r"model knew 4 of 4 questions\. Under near names it lost none \(at most 2\)\.",
+            NO_HARM,
+            r"Too few questions to rely on this: 4\.",
         ),
         level="too few",
     ),
@@ -271,10 +323,40 @@ CASES = (
             ]
         ),
         lines=(
-            r"model knew 3 of the 3 questions that could be attacked \(4 asked\)\. Near names made "
-            r"it lose 2 of them \(0 to 3\)\.",
+            r"model knew 3 of the 3 questions that could be attacked \(4 given\)\. Under near "
+            r"names it lost 2 of them \(0 to 3\)\.",
             r"Harmless edits lose none; the difference may be chance\.",
             r"Too few questions to rely on this: 3\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="five of five questions",
+        run=planted_run(flips(5, 5)),
+        lines=(
+            r"model knew 5 of 5 questions\. .*",
+            r"Harmless edits lose none; the difference may be chance\.",
+            r"Too few questions to rely on this: 5\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="four of four questions in each of three seeds",
+        run=planted_run([t for seed in range(3) for t in flips(4, 4, seed=seed)]),
+        lines=(
+            r"model knew 4 of 4 questions\. .*",
+            r"Harmless edits lose none; the difference may be chance\.",
+            r"Too few questions to rely on this: 4\.",
+        ),
+        level="too few",
+    ),
+    Case(
+        name="six of six questions",
+        run=planted_run(flips(6, 6)),
+        lines=(
+            r"model knew 6 of 6 questions\. .*",
+            r"Harmless edits alone lose none\. .* more: \d to 6 questions of 6\.",
+            r"Too few questions to rely on this: 6\.",
         ),
         level="too few",
     ),
@@ -282,7 +364,7 @@ CASES = (
         name="six questions, three seeds, perfect",
         run=attacked_run({"right": right}, 6, seeds=(0, 1, 2)),
         lines=(
-            r"right knew 6 of 6 questions\. Near names made it lose none \(at most \d\)\.",
+            r"right knew 6 of 6 questions\. Under near names it lost none \(at most \d\)\.",
             NO_HARM,
             r"Too few questions to rely on this: 6\.",
         ),
@@ -410,7 +492,7 @@ def test_half_of_the_questions_fooled_and_half_by_spaces() -> None:
     ).lines
     # Near names take the fooled 40, harmless edits the other 40: neither takes more.
     assert lines[0].startswith("Harmless edits alone make mixed lose 40 ")
-    assert lines[1].endswith("no more than harmless edits do.")
+    assert lines[1].endswith("no more than under harmless edits.")
 
 
 @pytest.mark.parametrize("n", [1, 6, 24])
@@ -451,7 +533,7 @@ def test_the_worst_is_the_arm_that_takes_most(order: tuple[str, ...]) -> None:
     verdict = said(planted_run([t for name in order for t in of_two_seeds(name, 25, held[name])]))
     assert verdict.arm is not None
     assert verdict.arm["attack"] == "all"
-    assert "lost 25 of them" in verdict.lines[0] or "lose 25 of them" in verdict.lines[0]
+    assert "it lost 25 of them" in verdict.lines[0]
 
 
 def test_what_harmless_edits_take_does_not_count_in_the_choice() -> None:
@@ -474,14 +556,34 @@ def test_of_arms_that_take_as_much_the_first_of_the_plan_is_named() -> None:
     assert verdict.arm["attack"] == "wide"
 
 
+def test_a_low_end_of_less_than_a_question_is_not_rounded_up() -> None:
+    """13 of 40 lost to names, 4 others to harmless edits: p = .049, and the low end is .1."""
+    trials = []
+    for i, q in enumerate(questions(40)):
+        trials.append(trial(i, arm(), item=q, flipped_at=1 if i < 13 else None))
+        trials.append(trial(i, control("no_op"), item=q, flipped_at=1 if 13 <= i < 17 else None))
+    verdict = said(planted_run(trials))
+    assert verdict.lines[1] == (
+        "Harmless edits alone lose 4. Under near names it lost more: up to 17 questions of 40."
+    )
+
+
+def test_half_a_question_counts_as_one() -> None:
+    """24.5 of 25 as the mean of two seeds."""
+    trials = of_two_seeds("near", 25, (3,))
+    assert "it lost 25 of them (" in said(planted_run(trials)).lines[0]
+
+
 def test_two_models_have_three_lines_each() -> None:
     verdict = said(attacked_run({"careful": fooled, "right": right}, 40, arms=2))
     assert verdict.lines[0].startswith("careful knew 40 of 40 questions.")
-    assert "the worst of 4 results" in verdict.lines[0]
+    assert "; for all 4 results of 2 models)" in verdict.lines[0]
     assert [(m.model, len(m.lines)) for m in verdict.models] == [("careful", 3), ("right", 3)]
-    assert "the worst of 2 results" in verdict.models[0].lines[0]
+    # One model has one number, wherever it is said.
+    assert verdict.models[0].lines == verdict.lines
     assert verdict.models[1].lines[0].startswith("right knew 40 of 40 questions.")
-    assert "made it lose none" in verdict.models[1].lines[0]
+    assert "it lost none (at most" in verdict.models[1].lines[0]
+    assert verdict.lines[2] == "You can rely on this."
     made = as_json(verdict)
     assert set(made) == {"lines", "arm", "trust", "models"}
     assert made["arm"] == {
@@ -491,6 +593,13 @@ def test_two_models_have_three_lines_each() -> None:
         "attack": "near names",
     }
     assert set(made["trust"]) == {"level", "reasons"}
+
+
+def test_a_model_that_cannot_be_relied_on_is_named_beside_one_that_can() -> None:
+    verdict = said(attacked_run({"careful": fooled, "spaces": breaks_at_spaces}, 40))
+    assert verdict.lines[2] == "You can rely on this for careful, not for spaces."
+    assert [m.trust.level for m in verdict.models] == ["yes", "no"]
+    assert verdict.models[0].lines[2] == "You can rely on this."
 
 
 def test_one_model_that_was_not_measured_is_named() -> None:
@@ -506,7 +615,7 @@ def test_one_group_does_not_hide_another() -> None:
     trials = [*flips(34, 11, group="drugs"), *flips(20, 19, group="diseases")]
     first = said(planted_run(trials)).lines[0]
     assert first.startswith("model knew 20 of 20 questions of diseases.")
-    assert "Near names made it lose 19 of them" in first
+    assert "Under near names it lost 19 of them" in first
     assert "Also lost: 11 of 34 questions of drugs (near names)." in first
 
 
@@ -686,6 +795,24 @@ def test_few_documents_have_no_interval() -> None:
     assert verdict.lines[2] == "Too few documents to rely on this: 5."
 
 
+def test_few_documents_are_said_and_not_chance_where_p_says_otherwise() -> None:
+    scores = {
+        "f1": SimpleNamespace(
+            before=estimate(1.0, None, None, 12),
+            after=estimate(0.0, None, None, 12),
+            drop=estimate(1.0, None, None, 12),
+            net_drop=estimate(1.0, None, None, 12),
+            p=0.0005,
+        )
+    }
+    assert with_scores(tagged_run(12, documents=False), scores).lines == [
+        "F1 of tagger falls from 1.00 to .00 under swap noise (12 texts).",
+        "The same noise outside entities costs .00; too few texts (12) to say how much more is "
+        "lost where entities are hit.",
+        "Too few texts to rely on this: 12.",
+    ]
+
+
 def test_pairs_lose_a_correlation() -> None:
     record = AttackRecord(
         label="keyboard_noise", name="keyboard_noise", whole_copy=True, judged=False
@@ -729,8 +856,8 @@ def test_random_names_of_the_type_stand_beside_harmless_edits() -> None:
         for i, q in enumerate(questions(40))
     ]
     assert re.fullmatch(
-        r"Harmless edits alone lose 2\. Near names lose more: \d+ to \d+ questions of 40\. Random "
-        r"names of the same type lose 15\.",
+        r"Harmless edits alone lose 2\. Under near names it lost more: \d+ to \d+ questions of 40"
+        r"\. Random names of the same type lose 15\.",
         said(planted_run(trials)).lines[1],
     )
 

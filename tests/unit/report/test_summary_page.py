@@ -34,7 +34,7 @@ def test_lines_then_tables_then_warnings(width: int) -> None:
     places = [
         flat.index(part)
         for part in (
-            "careful knew 40 of 40 questions. Near names made it lose",
+            "careful knew 40 of 40 questions. Under near names it lost",
             "Do not rely on this: only 80 of 99 planned trials have ended.",
             "Lost (ASR)",
             "! The run is not complete",

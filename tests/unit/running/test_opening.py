@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medstress.core.errors import MedstressError, OtherRunError, UsageError
+from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 from medstress.running.opening import Fingerprint, Held, Verb, Wish, additions, decide, differences
@@ -114,14 +114,14 @@ def test_a_folder_that_no_model_has_answered_gives_way_to_another_experiment(
     ("held", "now", "wish", "kind", "words"),
     [
         (None, SAME, ASKS, UsageError, "no run"),
-        (PART, SAME, ASKS, OtherRunError, "merge the shards"),
+        (PART, SAME, ASKS, StoreError, "merge the shards"),
         (OPEN, SAME, Wish(shard=SHARD), OtherRunError, "a whole run, but --shard is 1/3"),
         (PART, SAME, RUN, OtherRunError, "shard 1/3, but no --shard was given; give --shard 1/3"),
         (PART, SAME, Wish(shard=Shard(3, 2)), OtherRunError, "shard 1/3, but --shard is 2/3"),
         *((OPEN, now, RUN, OtherRunError, words) for now, words in OTHER.values()),
         *((COMPLETE, now, RETRIES, OtherRunError, words) for now, words in OTHER.values()),
         *(
-            (COMPLETE, now, ASKS, OtherRunError, words)
+            (COMPLETE, now, ASKS, StoreError, words)
             for name, (now, words) in OTHER.items()
             if name in ("seeds", "setting", "dataset", "victim")
         ),

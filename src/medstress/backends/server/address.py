@@ -14,11 +14,14 @@ def address_of(url: str | None) -> str:
     wanted = 'base_url = "http://127.0.0.1:8000/v1" or "https://api.openai.com/v1"'
     if not url:
         raise UsageError(f"backend 'openai' needs the address of a server: {wanted}")
+    refusal = UsageError(f"base_url is not an address; expected e.g. {wanted}")
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port, (parts.hostname or "host").encode("idna")
     except ValueError:
-        raise UsageError(f"base_url is not an address; expected e.g. {wanted}") from None
+        raise refusal from None
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise refusal
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             "base_url holds more than an address (a name, password or query): give the key in an "

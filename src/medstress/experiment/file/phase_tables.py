@@ -82,7 +82,7 @@ class AnalysisTable(TomlTable):
 
     transfer: bool = False
     """Ask the other victims about every success."""
-    universality: tuple[Count, ...] = ()
+    reuse: tuple[Count, ...] = ()
     """Try on every item the m names that succeed most on other items; a list of m."""
     prompt_similarity: bool = False
     """Embed the prompts of successes before and after the edit and report their mean cosine."""
@@ -91,9 +91,9 @@ class AnalysisTable(TomlTable):
     pooling: Literal["cls", "mean", "first_token"] | None = None
     """prompt_similarity: how token vectors are pooled; default: depends on the model."""
 
-    @field_validator("universality", mode="before")
+    @field_validator("reuse", mode="before")
     @classmethod
-    def _universality(cls, value: Any) -> Any:
+    def _reuse(cls, value: Any) -> Any:
         return distinct(value)
 
 

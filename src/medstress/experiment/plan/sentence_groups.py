@@ -197,6 +197,6 @@ def check_kind(
         if getattr(experiment, table):
             raise UsageError(f"the table [{table}] is for questions, but the data are {kind.name}")
     settings = experiment.analysis
-    if settings.transfer or settings.universality or settings.prompt_similarity:
+    if settings.transfer or settings.reuse or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
     kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
