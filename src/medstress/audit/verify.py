@@ -333,6 +333,10 @@ def odd_edits(
     if "options" in fields:
         fields |= set(item.letters)
     seen: set[str] = set()
+    spans: set[tuple[str, int, int]] = set()
+    if isinstance(attack, EntitySubstitution | DiscreteZoo):
+        field = getattr(attack, "field", "options")
+        spans = {(s.field, s.start, s.end) for s in spans_in(item, rules, field)}
     for at, one in enumerate(calls):
         if (one.role, one.purpose) != (VICTIM, Purpose.ATTACK) or one.edits is None:
             continue
@@ -346,8 +350,7 @@ def odd_edits(
             continue
         if len(edits) != 1:
             yield at, "one edit", str(len(edits))
-        edit, field = edits[0], getattr(attack, "field", "options")
-        spans = {(s.field, s.start, s.end) for s in spans_in(item, rules, field)}
+        edit = edits[0]
         if (edit.field, edit.start, edit.end) not in spans:
             yield at, f"a span of {sorted(spans)}", str((edit.field, edit.start, edit.end))
         if one.flags and "probe" in orjson.loads(one.flags):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from medstress.core.items import Question
 from medstress.core.validity import VARIANT_CLASSES
@@ -22,10 +23,10 @@ class NameRules:
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why `exclude` rejects a name for its wording, or None."""
-        normal = normalise(name)
-        if normal == normalise(item.key_text):
+        normal, (key, forbidden) = normalise(name), _normal_texts(item)
+        if normal == key:
             return DUPLICATE
-        if any(normal == normalise(text) for text in forbidden_texts(item)):
+        if normal in forbidden:
             return EQUAL
         found = self.variant_class(item, name)
         return None if found == VARIANT_CLASSES[DIFFERENT] else found
@@ -44,6 +45,12 @@ def option_texts(item: Question, letter: str) -> list[str]:
     """Return the text of one option, then the entities in it."""
     text = item.option(letter)
     return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
+
+
+@lru_cache(maxsize=256)
+def _normal_texts(item: Question) -> tuple[str, frozenset[str]]:
+    """Return the key's text and those of `forbidden_texts`, normalised."""
+    return normalise(item.key_text), frozenset(map(normalise, forbidden_texts(item)))
 
 
 def forbidden_texts(item: Question) -> list[str]:
