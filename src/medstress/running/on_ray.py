@@ -159,7 +159,9 @@ def run_on_ray(
     shards = folder.with_name(f"{folder.name}-shards")
     places = [shards / str(number) for number in range(1, n_shards + 1)]
     given: dict[str, Any] = {"limit": limit, "overrides": list(overrides)}
-    if not (folder / FILE).is_file():
+    if (folder / FILE).is_file():
+        watcher.announce(f"{folder} holds a run: what it lacks is asked on this machine alone")
+    else:
         shards.mkdir(parents=True, exist_ok=True)
         with _cluster(ray, address) as n_gpus:
             task = ray.remote(
