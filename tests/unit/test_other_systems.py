@@ -16,7 +16,6 @@ import pytest
 
 import medstress.files.writing
 from medstress.machine.cores import available_cores
-from medstress.rendering import _Renderer, worker
 
 
 def _anew(module: ModuleType) -> Any:
