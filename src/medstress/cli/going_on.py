@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.cli.next_commands import with_flag
 from medstress.core.words import command
 
 if TYPE_CHECKING:  # --help is instant
@@ -56,21 +55,6 @@ def run_again(folder: Path, *flags: str) -> str:
     """
     own = command_again(shlex.join(sys.argv), *flags) if len(sys.argv) > 1 else None
     return own or command("run", "EXPERIMENT.toml", "--out", folder, *flags)
-
-
-def command_elsewhere(began: str, out: str) -> str:
-    """Return the command that runs the whole of a shard's plan in another folder.
-
-    >>> command_elsewhere("medstress run a.toml --shard 1/3 --out s/1 --limit 9 --quiet", "m")
-    'medstress run a.toml --limit 9 --out m'
-    >>> command_elsewhere("python mine.py", "m")
-    'medstress run EXPERIMENT.toml --out m'
-    """
-    words = shlex.split(began)[1:]
-    if words[:1] != ["run"]:
-        words = ["run", "EXPERIMENT.toml"]
-    kept = with_flag(words, "--shard", None, "--fresh", "--retry-failed", "--quiet")
-    return shlex.join(["medstress", *with_flag(kept, "--out", None), "--out", out])
 
 
 def command_again(began: str, *flags: str) -> str | None:

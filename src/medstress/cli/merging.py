@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from medstress.cli.flags import Parser
-from medstress.cli.going_on import command_again, command_elsewhere, raised
+from medstress.cli.going_on import raised, run_again
 
 if TYPE_CHECKING:
     from medstress.core.shards import Shard
@@ -110,6 +110,7 @@ def part_line(prepared: Prepared, shard: Shard | None) -> list[str]:
 def merge_cli(args: argparse.Namespace) -> int:
     """Run `medstress merge`."""
     from medstress.cli.display import display
+    from medstress.core.words import command, quoted
     from medstress.running.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -127,8 +128,8 @@ def merge_cli(args: argparse.Namespace) -> int:
             f"{counts.bought_twice:,} calls were bought by two shards"
             + (f", {otherwise:,} of them with different answers" if otherwise else "")
         )
-    command = command_elsewhere(merged.command, str(merged.folder))
-    print(f"run: {merged.folder}   next: {command}")
+    following = command("run", "EXPERIMENT.toml", "--out", merged.folder)
+    print(f"run: {quoted(merged.folder)}   next: {following}")
     return 0
 
 
@@ -136,11 +137,12 @@ def shard_ended(folder: object, shard: Shard) -> int:
     """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
+    from medstress.core.words import quoted
     from medstress.store.shards import read_shard
 
     path = Path(str(folder))
     stored = read_shard(path)
-    settings, began = stored.manifest["config"]["experiment"], str(stored.manifest["command"])
+    settings = stored.manifest["config"]["experiment"]
     failed = stored.n_failed
     is_over = failed > settings["max_failed"]
     following = "medstress merge DIR... --out DIR"
@@ -151,15 +153,15 @@ def shard_ended(folder: object, shard: Shard) -> int:
     if stored.stopped_by and not stored.is_finished:
         limits = ", ".join(f"{name} = {settings[name]:g}" for name in stored.stopped_by)
         more = f"stopped by its part (1/{shard.of}) of {limits}; a higher one goes on"
-        following = command_again(began, *raised(settings, stored.stopped_by)) or following
+        following = run_again(path, *raised(settings, stored.stopped_by))
     elif not stored.is_finished:
         more = "the same command goes on"
     elif is_over:
         more = f"more than max_failed = {settings['max_failed']}; --retry-failed asks them again"
-        following = command_again(began, "--retry-failed") or following
+        following = run_again(path, "--retry-failed")
     counts = f"{stored.n_ended:,} of {stored.n_planned:,} trials{_failed(failed)}"
     print(f"shard {shard}: {counts}; {more}")
-    print(f"run: {folder}   next: {following}")
+    print(f"run: {quoted(path)}   next: {following}")
     return int(is_over)
 
 

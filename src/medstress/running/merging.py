@@ -47,8 +47,6 @@ class Merged:
     """Trials that ended."""
     n_failed: int
     """Of these, trials that failed."""
-    command: str
-    """That ran the first shard."""
 
 
 def merge_shards(
@@ -93,7 +91,6 @@ def merge_shards(
         notes=tuple(_notes(shards)),
         n_ended=sum(shard.n_ended for shard in shards),
         n_failed=sum(shard.n_failed for shard in shards),
-        command=str(shards[0].manifest["command"]),
     )
 
 
