@@ -22,7 +22,7 @@ COMPARISON = """## `compare --json`: format 3
 
 `verdict` (of all rows that decide, the one to heed), `fails` (exit code 3), `sentence`, `factor`
 (what is compared), `metric` (the measure that decides), `margin`, `a` and `b` (`folder`,
-`experiment`, `fingerprint`, `started`, `finished`, `complete`, `root`, `unverified`), `differs`
+`experiment`, `fingerprint`, `started`, `finished`, `complete`, `root`), `differs`
 (`what`, in `a`, in `b`, and the `factor` it is part of), `rows`, `notes`. Estimates are as in
 `summary --json`.
 

@@ -233,7 +233,7 @@ def _check_strays(held: Held, items: Mapping[str, Iterable[str]]) -> None:
             "between); merge all shards as they are, and run the new plan in the merged folder, "
             "which asks what is new alone",
             held.folder,
-        ).with_command("medstress merge DIR... --out DIR --partial")
+        ).with_command("medstress merge DIR... --out DIR")
 
 
 def _check_criteria(before: Fingerprint, now: Fingerprint, folder: Path) -> None:
