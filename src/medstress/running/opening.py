@@ -230,8 +230,8 @@ def _check_strays(held: Held, items: Mapping[str, Iterable[str]]) -> None:
         raise OtherRunError(
             f"{held.folder} holds {len(strays)} items, such as {strays[0]!r}, that belong to other "
             "shards now that the plan has other items (a --limit that is raised puts items in "
-            "between); merge all shards as they are, and run the new plan in the merged folder, "
-            "which asks what is new alone",
+            "between); run all shards to the end as they were, merge them, and run the new plan in "
+            "the merged folder, which asks what is new alone",
             held.folder,
         ).with_command("medstress merge DIR... --out DIR")
 
