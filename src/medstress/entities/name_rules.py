@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from os.path import commonprefix
 
 from medstress.core.items import Question
 from medstress.core.validity import VARIANT_CLASSES
@@ -60,7 +59,7 @@ def forbidden_texts(item: Question) -> list[str]:
         if letter == item.key or not spans:
             continue
         others = [
-            (other, len(commonprefix([own, other])), len(commonprefix([own[::-1], other[::-1]])))
+            (other, _shared(own, other), _shared(own[::-1], other[::-1]))
             for name, other in options.items()
             if name != letter
         ]
@@ -71,6 +70,12 @@ def forbidden_texts(item: Question) -> list[str]:
                 if 0 < before + after < len(other) and before <= start and after <= end
             ]
     return found
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many first characters two texts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _lengths(text: str, normal: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
