@@ -169,6 +169,7 @@ def test_without_what_was_learned_such_a_run_would_stop(servers, tmp_path, monke
 
 
 @pytest.mark.kills
+@pytest.mark.timeout(1200)
 def test_killed_at_every_call_it_resumes_to_the_same_root(servers, tmp_path):
     tables = {**servers.experiment}
     (tmp_path / "e.toml").write_text(
