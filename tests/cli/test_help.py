@@ -117,7 +117,7 @@ def test_the_words_of_prompts_are_shown_and_written_to_a_folder_that_can_be_used
     assert load_prompts(str(folder)).hash == load_prompts("patient_characteristics").hash
     again = medstress("list", "prompts", "patient_characteristics", "--to", str(folder))
     assert (again.code, "it exists already" in again.err) == (2, True)
-    assert "{{ question }}" in medstress("list", "prompts", "question").out
+    assert "{question}" in medstress("list", "prompts", "question").out
 
 
 def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeypatch, tmp_path):

@@ -181,7 +181,7 @@ def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path):
     before = elsewhere.read_bytes()
     told = medstress("review", run_of, "--import", sheet)
     assert told.code == 2
-    assert "reviews.sqlite: it is a link" in told.err
+    assert "reviews.sqlite is a link" in told.err
     assert elsewhere.read_bytes() == before
 
 

@@ -124,7 +124,7 @@ def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
         (["run", "."], FIRST_COMMAND),
         (["run", "experiment.toml", "--set", "victim.backend=zz"], "medstress list backends"),
         (["run", "experiment.toml", "--set", "dataset.name=zz"], "medstress list datasets"),
-        (["summary", "runs/x"], "medstress run experiment.toml"),
+        (["summary", "runs/x"], "medstress run --data FILE --model NAME --dry-run"),
         (["report", "experiment.toml"], "medstress run experiment.toml"),
         (["list", "attaks"], "medstress list attacks"),
         (["list", "prompts", "zz"], "medstress list prompts"),

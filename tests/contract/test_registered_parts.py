@@ -366,7 +366,7 @@ TASKS = [
         for score in TextScore
     ),
     *((AnswerBy.GENERATE, "qstab", {"parser": parser}) for parser in PARSERS),
-    *((AnswerBy.CHOICE, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "cloze", "logged")),
+    *((AnswerBy.CHOICE, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "cloze")),
     *((AnswerBy.HEAD, prompt, {}) for prompt in ("question", "cloze")),
 ]
 

@@ -227,7 +227,7 @@ def test_elsewhere_nothing_is_drawn_unless_asked(bench, capsys):
     bench.tables["attack"] = [bench.attack("random")]
     run = ms.run(bench.write(), bench.out)
     assert capsys.readouterr() == ("", "")
-    ms.run(bench.write(), bench.out, quiet=False)
+    ms.run(bench.write(), bench.root / "again", quiet=False)
     assert f"{len(rows_of(run))} of {len(rows_of(run))} trials" in capsys.readouterr().err
 
 

@@ -212,5 +212,4 @@ def about(run: Run) -> Iterator[str]:
     if run.folder.root is not None:
         yield f"Root of the run: {run.folder.root}."
     yield f"Fingerprint of the experiment: {manifest['fingerprint']}."
-    again = command("run", "EXPERIMENT.toml", "--out", run.folder.path)
-    yield f"To repeat it with its experiment file: {again}"
+    yield "To repeat it with its experiment file: medstress run EXPERIMENT.toml --out NEW"

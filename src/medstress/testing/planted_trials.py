@@ -345,14 +345,17 @@ class Planted:
     @cached_property
     def repeats(self) -> Mapping[int, Sequence[int]]:
         """The queries of `edits` that ask again what their trial has asked."""
-        return {
-            number: [
+        repeats = {}
+        for number, calls in self.edits.items():
+            queries = list(dict(calls).items())  # several calls may make one query
+            again = [
                 query
                 for i, (query, edits) in enumerate(queries)
                 if any(edits == before for _, before in queries[:i])
             ]
-            for number, queries in self.edits.items()
-        }
+            if again:
+                repeats[number] = again
+        return repeats
 
     @cached_property
     def substitutions(self) -> Substitutions:

@@ -58,23 +58,7 @@ def test_a_run_of_a_folder_elsewhere_is_named_only_where_it_is_the_only_one(
         folder.mkdir(parents=True)
         (folder / DATABASE).touch()
     assert told("summary", str(there)).endswith(f"; next: medstress summary {there / 'NAME'}")
-    assert told("summary", "runs").rpartition("medstress summary ")[2] in (
-        "runs/first",
-        "runs/last",
-    )
-
-
-@pytest.mark.parametrize("command", ["explain", "test"])
-def test_what_a_command_needs_stands_without_brackets(command, capsys):
-    with pytest.raises(SystemExit):
-        medstress_cli([command, "--help"])
-    usage = capsys.readouterr().out.partition("\n\n")[0]
-    assert " --experiment EXPERIMENT.toml" in usage
-    assert "[--experiment" not in usage
-
-
-def test_what_a_command_needs_is_still_asked_for_in_its_own_words(told):
-    assert "add --experiment FILE" in told("test", "run")
+    assert told("summary", "runs").endswith("; next: medstress summary runs/NAME")
 
 
 def test_a_setting_that_run_does_not_take_is_told_where_it_stands():
