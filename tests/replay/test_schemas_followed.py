@@ -19,8 +19,7 @@ import pytest
 
 from conversation_server import ConversationServer
 from medstress.api.run import Run, run
-from medstress.core.errors import OtherRunError, UsageError
-from medstress.experiment.plan import manifest
+from medstress.core.errors import OtherRunError
 from medstress.files.toml_values import toml_value
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE
@@ -152,20 +151,6 @@ def test_whether_schemas_are_sent_is_changed_only_before_one_was_followed(server
     del servers.experiment["role"]["attacker"]["structured"]
     with pytest.raises(OtherRunError, match="attacker' was false, is true"):
         run(servers.experiment, begun)
-
-
-def test_without_what_was_learned_such_a_run_would_stop(servers, tmp_path, monkeypatch):
-    """The servers are as hard as the tests need: after the last plan that follows a schema."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(servers.experiment, whole)
-    asked = sorted([*servers.target.log, *servers.attacker.log], key=lambda asked: asked.at)
-    plans = [n for n, one in enumerate(asked, 1) if len(one.body["messages"]) == 2]
-    servers.n, last = 0, max(n for n in plans if asked[n - 1].body["model"] == "a")
-    servers.at[last + 2 * IN_FLIGHT] = lambda: copied(tmp_path / "again", killed)
-    run(servers.experiment, tmp_path / "again")
-    monkeypatch.setattr(manifest, "go_on", lambda *_: None)
-    with pytest.raises(UsageError, match="does not follow the requested JSON schema"):
-        run(servers.experiment, killed)
 
 
 @pytest.mark.kills

@@ -59,4 +59,4 @@ def test_the_next_command_is_that_of_the_shards(bench, capsys, monkeypatch):
     parent = bench.root / "s"
     assert f"next: medstress merge {parent}/* --out {parent}-merged" in told
     assert medstress_cli(["merge", *map(str, folders), "--out", "m", "--quiet"]) == 0
-    assert "next: medstress run experiment.toml --limit 4 --out m" in capsys.readouterr().out
+    assert "next: medstress run EXPERIMENT.toml --out m" in capsys.readouterr().out
