@@ -50,8 +50,11 @@ EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random
 
 @pytest.mark.parametrize(
     ("files", "parts"),
-    [(GOLDENS["many"].files, 7), (MEDFUZZ, 5), (GOLDENS["tagged"].files, 9)],
-    ids=["transfer", "tests of MedFuzz", "tagged texts"],
+    [
+        pytest.param(GOLDENS["many"].files, 7, id="transfer", marks=pytest.mark.release),
+        pytest.param(MEDFUZZ, 5, id="tests of MedFuzz"),
+        pytest.param(GOLDENS["tagged"].files, 9, id="tagged texts", marks=pytest.mark.release),
+    ],
 )
 def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(
     files: Mapping[str, str], parts: int, workplace: Path
