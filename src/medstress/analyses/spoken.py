@@ -11,7 +11,17 @@ from dataclasses import replace
 
 from medstress.analyses.names import attack_names, control_words, model_names
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Chart, Decision, Entry, Label, Point, Remark, Shown, Table
+from medstress.analyses.shown import (
+    Chart,
+    Decision,
+    Entry,
+    Label,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    spaced,
+)
 from medstress.analyses.summary import results_of
 
 
@@ -54,7 +64,16 @@ class Spoken(Shown):
 
     def _point(self, point: Point) -> Point:
         x = self._names.get(point.x, point.x) if isinstance(point.x, str) else point.x
-        return replace(point, x=x, series=self._names.get(point.series, point.series))
+        series = self._names.get(point.series, point.series)
+        return replace(point, x=x, series=series, panel=self._heading(point.panel))
+
+    def _heading(self, heading: str) -> str:
+        """Return the heading of a picture, which begins with a model."""
+        for label, name in self._names.items():
+            model = spaced(label)
+            if heading == model or heading.startswith(f"{model}, "):
+                return name + heading[len(model) :]
+        return heading
 
 
 def names_in(run: Run) -> dict[str, str]:

@@ -56,6 +56,15 @@ def test_pictures_have_the_names_too() -> None:
     assert {point.x for point in points} == {"near names", "far names"}
 
 
+def test_a_model_named_by_a_path_has_one_name_above_pictures_too() -> None:
+    at = arm(victim="/models/my_model.py:answer")
+    trials = [*attacked(fooled, questions(30), at)]
+    trials += attacked(fooled, questions(30), control(of=at), respaced)
+    shown = dict(spoken_of(planted_run(trials)))
+    headings = {point.panel for point in shown[RESULTS.name].charts()[0].points}
+    assert headings == {"my_model.py:answer"}
+
+
 def test_controls_are_named_after_their_attack() -> None:
     names = names_in(unlabelled(-20, 20))
     assert names["entity_substitution n=-20 / no_op"] == "near names, harmless edits"
