@@ -15,9 +15,10 @@ import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
 from medstress.api.run import run
-from medstress.backends.server import openai as openai_http
-from medstress.backends.server.connection import Patience
-from medstress.backends.server.rate_limits import RateLimits
+from medstress.backends import server as server_module
+from medstress.backends.openai import open_backend
+from medstress.backends.options import BackendOptions
+from medstress.backends.server import Patience, RateLimits
 from medstress.core.calls import Decoding, Failure, Generate, Generated
 from medstress.core.errors import UsageError
 from rows import rows_of
@@ -40,7 +41,7 @@ def key_of_case(prompt: str) -> str:
 def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
     """Repeat without long waits."""
     given = {"first": 0.001, "longest": 0.02, **patience}
-    monkeypatch.setattr(openai_http, "Patience", partial(Patience, **given))
+    monkeypatch.setattr(server_module, "Patience", partial(Patience, **given))
 
 
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
@@ -65,24 +66,20 @@ def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypat
 
     good = [asked for asked in server.log if asked.fault in (None, "late")]
     refused = [asked for asked in server.log if asked.fault == "refusal"]
-    told = [asked for asked in refused if "chat" in asked.path]
-    by_letter = len(refused) - len(told)
     assert len(good) > 55 * N_ITEMS
     assert 0.15 < 1 - len(good) / len(server.log) < 0.25
 
     # Every answer that was sent is in the ledger, and none was asked for twice.
-    assert n_stored(bench) == len(good) + len(told)
-    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *told])
+    assert n_stored(bench) == len(good) + len(refused)
+    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *refused])
     assert set(sent.values()) == {1}
 
-    # Every item has an ending; the failed ones are those whose question was refused.
+    # Every item has an ending; a question that was refused is answered, and not readable.
     rows = rows_of(finished)
     assert len(rows) == 2 * N_ITEMS
     verdicts = Counter((row.victim, row.verdict.value) for row in rows)
     assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS
-    failed = [row for row in rows if row.error]
-    assert len(failed) == by_letter > 0
-    assert all("content filter" in row.error for row in failed)
+    assert not [row for row in rows if row.error]
 
     manifest = finished.manifest()
     assert manifest["complete"]
@@ -109,8 +106,8 @@ def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatc
         for limits in ({"requests": 25}, {"tokens": 400}):
             server.log.clear()
             made = RateLimits(**limits, minute=minute)
-            monkeypatch.setattr(openai_http, "RateLimits", lambda *_, made=made: made)
-            backend = openai_http.open_backend(openai_http.BackendOptions(**options))
+            monkeypatch.setattr(server_module, "RateLimits", lambda *_, made=made: made)
+            backend = open_backend(BackendOptions(**options))
             replies: list[object] = []
 
             def ask(first: int, backend=backend, replies=replies) -> None:
@@ -139,9 +136,7 @@ def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatc
 def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):
     quickly(monkeypatch, attempts=2)
     with FaultServer(faults=lambda asked: "503") as server:
-        backend = openai_http.open_backend(
-            openai_http.BackendOptions(base_url=server.url, model=server.model)
-        )
+        backend = open_backend(BackendOptions(base_url=server.url, model=server.model))
         replies = backend.answer([Generate("a"), Generate("b")])
         backend.close()
     assert all(isinstance(reply, Failure) for reply in replies)
