@@ -24,7 +24,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
@@ -53,8 +54,6 @@ _PAGES, _GREETINGS, _UNREACHABLE = 50, 3, 3
 """Pages of a list; attempts to read it; calls in a row without any reply that end a run."""
 _PIECE = 1 << 18
 """Bytes that are decoded at once."""
-_POLL = 0.25
-"""The longest sleep until limits are looked at again, in seconds."""
 _SENT = {"host", "accept", "content-type", "content-length", "connection"}
 """Headers of the client that may be sent; its others would reveal the system and versions."""
 _TOO_LONG = re.compile(
@@ -353,6 +352,14 @@ class Patience:
     """Time limit of a whole request, from its first step to the last byte, in seconds."""
 
 
+async def _or_later(changed: asyncio.Event, seconds: float) -> None:
+    """Wait for something to change, for at most so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+
+
+@dataclass(slots=True)
 class RateLimits:
     """Delays requests so that no minute exceeds the limits.
 
@@ -360,29 +367,21 @@ class RateLimits:
     counts the requests of the last minute. A request counts until one minute after it *ended*: the
     server saw it at some time between its start and end, so the server's count never exceeds ours.
     Tokens are reserved as an upper bound and corrected when the server reports their number.
-
-    Args:
-        requests: the most requests per minute; None for no limit.
-        tokens: the most tokens per minute; None for no limit.
-        minute: the period of the limits, in seconds.
-        clock: a monotonic clock, in seconds.
-        sleep: waits so many seconds.
     """
 
-    def __init__(
-        self,
-        requests: int | None = None,
-        tokens: int | None = None,
-        *,
-        minute: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        self._requests, self._tokens, self._minute = requests, tokens, minute
-        self._clock, self._sleep, self._turn = clock, sleep, asyncio.Lock()
-        self._open: list[int] = []
-        self._ended: deque[tuple[float, int]] = deque()
-        self._paused_until = -float("inf")
+    requests: int | None = None
+    """The most requests per minute; None for no limit."""
+    tokens: int | None = None
+    """The most tokens per minute; None for no limit."""
+    minute: float = 60.0
+    """The period of the limits, in seconds."""
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[asyncio.Event, float], Awaitable[None]] = _or_later
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: list[int] = field(default_factory=list)
+    _ended: deque[tuple[float, int]] = field(default_factory=deque)
+    _paused_until: float = 0.0
 
     async def start(self, tokens: int) -> int:
         """Wait until a request may be made, and count it.
@@ -393,37 +392,38 @@ class RateLimits:
         Returns:
             The tokens reserved, for `end`.
         """
-        reserved = tokens if self._tokens is None else min(tokens, self._tokens)
+        reserved = min(tokens, self.tokens or tokens)
         async with self._turn:  # first come, first served
             while seconds := self._seconds_to_wait(reserved):
-                await self._sleep(min(seconds, _POLL))
+                self._changed.clear()
+                await self.wait(self._changed, seconds)
             self._open.append(reserved)
         return reserved
 
     def end(self, reserved: int, used: int) -> None:
         """Record that a request has ended, successfully or not; `used` tokens count from now."""
         self._open.remove(reserved)
-        self._ended.append((self._clock(), used))
+        self._ended.append((self.clock(), used))
+        self._changed.set()
 
     def pause(self, seconds: float) -> None:
         """Hold back all requests for so many seconds, because the server asked for it."""
-        self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self._paused_until = max(self._paused_until, self.clock() + seconds)
 
     def _seconds_to_wait(self, tokens: int) -> float:
-        now = self._clock()
-        while self._ended and self._ended[0][0] + self._minute < now:
+        now = self.clock()
+        while self._ended and self._ended[0][0] + self.minute < now:
             self._ended.popleft()
         if now < self._paused_until:
             return self._paused_until - now
         n = len(self._open) + len(self._ended)
         counted = sum(self._open) + sum(used for _, used in self._ended)
-        is_full = self._requests is not None and n >= self._requests
         # Usage may exceed a reservation that was reduced to the limit of a minute.
-        if self._tokens is not None and counted:
-            is_full |= counted + tokens > self._tokens
+        is_long = bool(self.tokens) and 0 < counted and counted + tokens > (self.tokens or 0)
+        if not is_long and (self.requests is None or n < self.requests):
+            return 0.0
         # Strictly after the minute, so that a window with both its ends stays within the limit.
-        longest = self._ended[0][0] + self._minute - now + 1e-3 if self._ended else _POLL / 10
-        return longest if is_full else 0.0
+        return (self._ended[0][0] if self._ended else now) + self.minute - now + 1e-3
 
 
 # -- requests --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ class FakeClock:
     def __call__(self) -> float:
         return self.now
 
-    async def sleep(self, seconds: float) -> None:
+    async def wait(self, changed: asyncio.Event, seconds: float) -> None:
         assert seconds > 0
         self.now += seconds
 
@@ -29,7 +29,7 @@ class FakeClock:
 def limits_of(
     clock: FakeClock, requests: int | None = None, tokens: int | None = None
 ) -> RateLimits:
-    return RateLimits(requests, tokens, clock=clock, sleep=clock.sleep)
+    return RateLimits(requests, tokens, clock=clock, wait=clock.wait)
 
 
 def start(limits: RateLimits, tokens: int) -> int:
