@@ -15,6 +15,7 @@ import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
 from medstress.api.run import run
+from medstress.audit.verify import verify_folder
 from medstress.backends import server as server_module
 from medstress.backends.openai import open_backend
 from medstress.backends.options import BackendOptions
@@ -158,6 +159,76 @@ def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):
             run(bench.write(), bench.out)
         server._answer = monkeyed  # type: ignore[method-assign]
         assert run(bench.write(), bench.out).manifest()["complete"], "another address, same model"
+
+
+def test_what_a_server_does_not_take_is_said_once_and_a_resumed_run_asks_the_same(bench, workbench):
+    def plant(asked):
+        if "seed" in asked.body:
+            return 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs"}]}
+        if asked.body["messages"][0]["role"] == "system":
+            return 400, {"error": {"message": "System role not supported"}}
+        return None
+
+    bench.write_items(workbench.questions(4))
+    (bench.out.parent / "prompt.txt").write_text(
+        "system: You are a doctor.\n---\n{question}\n{options}\nAnswer:", "utf-8"
+    )
+    with FaultServer(answer=key_of_case, plant=plant) as server:
+        own = {"answer_by": "generate", "prompt": "prompt.txt"}
+        bench.tables["victim"] = [servers_victim(server, name="m", **own)]
+        bench.tables["experiment"].update(max_queries=3)
+        assert not run(bench.write(), bench.out).manifest()["complete"]
+        refused = len([asked for asked in server.log if "seed" in asked.body])
+        n = len(server.log)
+        del bench.tables["experiment"]["max_queries"]
+        finished = run(bench.write(), bench.out)
+    assert refused == 1
+    assert finished.manifest()["complete"]
+    assert all("seed" not in asked.body for asked in server.log[n:])
+    assert {turn["role"] for asked in server.log[n:] for turn in asked.body["messages"]} == {"user"}
+    said = [each["sentence"] for each in finished.summary()["warnings"]]
+    assert sum("does not know seed" in sentence for sentence in said) == 1
+    assert sum("head of the first user turn" in sentence for sentence in said) == 1
+    assert verify_folder(bench.out).holds
+
+
+def test_a_server_that_cuts_prompts_is_said_in_the_line_on_trust(bench, workbench, monkeypatch):
+    items = workbench.questions(8)
+    bench.write_items(
+        [item | {"context": "History:" + " calm" * 20 * i} for i, item in enumerate(items)]
+    )
+    with FaultServer(answer=key_of_case) as server:
+        whole = server._answer
+
+        def cut(asked):
+            reply = whole(asked)
+            reply["usage"]["prompt_tokens"] = min(reply["usage"]["prompt_tokens"], 90)
+            return reply
+
+        monkeypatch.setattr(server, "_answer", cut)
+        bench.tables["victim"] = [servers_victim(server, name="m")]
+        finished = run(bench.write(), bench.out)
+    assert finished.manifest()["endpoints"][0]["reads_at_most"] == 90
+    verdict = finished.summary()["verdict"]
+    assert verdict["trust"]["level"] == "no"
+    assert "the server reads 90 tokens of a prompt and cuts the rest" in verdict["lines"][-1]
+    assert [each["rule"] for each in finished.summary()["warnings"]].count("window") == 1
+
+
+def test_what_a_filter_withholds_is_unreadable_with_its_reason_and_asked_once(bench, workbench):
+    bench.write_items(workbench.questions(4))
+    error = {"error": {"message": "filtered", "code": "content_filter"}}
+    with FaultServer(answer=key_of_case, plant=lambda asked: (400, error)) as server:
+        bench.tables["victim"] = [
+            servers_victim(server, name=name, answer_by=name) for name in ("letter", "generate")
+        ]
+        finished = run(bench.write(), bench.out)
+    rows = rows_of(finished)
+    assert {row.verdict.value for row in rows} == {"unreadable", "not_attackable"}
+    assert not [row for row in rows if row.error]
+    assert (
+        sum("content filter of" in each["sentence"] for each in finished.summary()["warnings"]) == 2
+    )
 
 
 @pytest.mark.parametrize(
