@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import orjson
@@ -60,7 +61,7 @@ _FIELDS = {
     "response_format": re.compile(r"response_format|json_schema|schema|structured|grammar"),
 }
 """Fields that a server may not know, and what then stands in its words."""
-_TURNS = re.compile(r"system (role|message|prompt|turn)|roles? must alternate|alternat", re.I)
+_TURNS = re.compile(r"system (role|message|prompt|turn)|must alternate|alternating", re.I)
 _NEEDS = {
     False: ("log probabilities (logprobs)", "letter", "generate"),
     True: ("log probabilities of the prompt (echo with logprobs)", "text", "letter"),
@@ -102,7 +103,6 @@ class OpenAiBackend(Backend):
             url=url, model=options.model, key=key, key_env=options.api_key_env
         )
         self._where, self._model = self._server.where, options.model
-        self._match = replies.MatchModel(options.match_model or replies.MatchModel.LOOSE)
         self._options, self._omit = options, frozenset(options.omit)
         self._learned: Json = {}
         self._window = replies.Window()
@@ -307,9 +307,9 @@ class OpenAiBackend(Backend):
             self._learn(trouble, sent)
             if self._body(call, length, fields) != sent:
                 return True
-            if "logprobs" in sent and re.search("echo|logprobs", trouble.said):
-                if trouble.status < 500 and not self._learned.get("gives_scores"):
-                    raise self._lacking(texts="echo" in sent, said=trouble.said)
+            about_scores = "logprobs" in sent and re.search("echo|logprobs", trouble.said)
+            if about_scores and trouble.status < 500 and not self._learned.get("gives_scores"):
+                raise self._lacking(texts="echo" in sent, said=trouble.said)
             return False
 
         return await self._connection.ask(
@@ -325,7 +325,9 @@ class OpenAiBackend(Backend):
     def _learn(self, trouble: ServerTrouble, sent: Json) -> None:
         """Learn from a refusal which fields the server does not know, or wants otherwise."""
         said, learned = trouble.said, self._learned
-        if "messages" in sent and trouble.status in (400, 422, 500) and _TURNS.search(said):
+        roles = [turn["role"] for turn in sent.get("messages", ())]
+        may_move = "system" in roles or any(one == other for one, other in pairwise(roles))
+        if may_move and trouble.status in (400, 422, 500) and _TURNS.search(said):
             learned.setdefault("without_system", said)
         elif trouble.status not in (400, 422, 501):
             return
@@ -339,10 +341,10 @@ class OpenAiBackend(Backend):
             # Decided by the body, because several requests may be refused at the same time.
             refused = sent["temperature"] == _ONLY or _UNKNOWN.search(said)
             learned["temperature"] = {**objection, "sent": None} if refused else objection
-        for field, words in _FIELDS.items():
-            if field in sent and words.search(said):
-                if field == "seed" or not learned.get("follows_schemas"):
-                    learned["left_out"] = {field: said, **learned.get("left_out", {})}
+        for name, words in _FIELDS.items():
+            may_go = name == "seed" or not learned.get("follows_schemas")
+            if may_go and name in sent and words.search(said):
+                learned["left_out"] = {name: said, **learned.get("left_out", {})}
 
     def _lacking(self, *, texts: bool, said: str = "") -> ServerTrouble:
         """Return the error for scores that did not come; if they never did, it stops the run."""
@@ -424,7 +426,7 @@ class OpenAiBackend(Backend):
                 "models must not be mixed; name the exact version in model",
                 Then.STOP,
             )
-        if not self._match.takes(name, self._model):
+        if not self._takes(name):
             way = f"set model = {name!r} if that is the one you mean, or "
             if self._listed and name not in self._listed:
                 way = ""  # the list would refuse it
@@ -436,6 +438,12 @@ class OpenAiBackend(Backend):
             )
         self._learned["answered_as"] = name
 
+    def _takes(self, name: str) -> bool:
+        """Return whether a name stands for the requested model."""
+        if self._options.match_model in (None, "loose"):
+            return replies.additions(name, self._model) is not None
+        return name == self._model or self._options.match_model == "any"
+
     def greet(self) -> None:
         """Check that the server is there and lists the model, before anything is charged.
 
@@ -446,10 +454,10 @@ class OpenAiBackend(Backend):
         # `transformers serve` loads any folder, and lists only what is in its cache.
         if not names or self._model.startswith("/"):
             return
-        if any(self._match.takes(name, self._model) for name in names):
+        if any(self._takes(name) for name in names):
             return
         described = self._connection.described()
-        if described is None or not self._match.takes(described, self._model):
+        if described is None or not self._takes(described):
             hint = replies.suggested(self._model, names[: server.MOST_NAMES])
             more = ", ..." if len(names) > _SHOWN else ""
             raise UsageError(
