@@ -175,7 +175,7 @@ def text_scores(
     """
     added: list[list[float]] = []
     alone: Sequence[str] = ()
-    for choice, text in zip(choices, sent, strict=len(choices) == len(sent)):
+    for choice, text in zip(choices, sent, strict=False):
         logprobs = choice.get("logprobs")
         named = logprobs if isinstance(logprobs, Mapping) else {}
         tokens, values = named.get("tokens") or (), named.get("token_logprobs") or ()
