@@ -192,7 +192,7 @@ class OpenAiBackend(Backend):
     # -- the three kinds of request ----------------------------------------------------------
     async def _generate(self, call: Generate) -> Reply:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
-        length, fields = call.decoding.max_new_tokens, {"seed": seed}
+        fields: Json = {"seed": seed}
         if call.schema:
             form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -211,10 +211,12 @@ class OpenAiBackend(Backend):
             ended = LENGTH if replies.is_cut(choices[0]) else None
             return Generated(text=text, finish_reason=ended, reasoning=reasoning)
 
-        return await self._ask(call, [replies.plain(call.prompt)], length, fields, read)
+        return await self._ask(
+            call, [replies.plain(call.prompt)], call.decoding.max_new_tokens, fields, read
+        )
 
     async def _letters(self, call: Score) -> Reply:
-        def read(choices: Sequence[Json]) -> Scored:
+        def read(choices: Sequence[Json]) -> Generated | Scored:
             message = choices[0].get("message")
             if isinstance(message, dict) and message.get("refusal"):
                 words = self._server.redacted(str(message["refusal"]))
@@ -301,7 +303,8 @@ class OpenAiBackend(Backend):
             if (n := replies.counted(reply, "prompt_tokens")) is not None and len(texts) == 1:
                 self._window.see(len(texts[0]), n)
             text = answered.text if isinstance(answered, Generated) else ""
-            return replace(answered, **replies.usage_of(reply, texts, text))
+            tokens: Any = replies.usage_of(reply, texts, text)
+            return replace(answered, **tokens)
 
         def adapt(trouble: ServerTrouble, sent: Json) -> bool:
             self._learn(trouble, sent)
@@ -468,7 +471,7 @@ class OpenAiBackend(Backend):
             )
 
 
-def _withheld(call: Generate | Score, reason: str) -> Any:
+def _withheld(call: Generate | Score, reason: str) -> Generated | Scored:
     """Return the answer to a call that a filter or the model refuses: unreadable, with why."""
     if isinstance(call, Generate):
         return Generated(text="", finish_reason=WITHHELD, note=reason)

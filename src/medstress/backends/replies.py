@@ -37,10 +37,10 @@ def text_of(choice: Mapping[str, Any]) -> tuple[str | None, str | None]:
     content = message.get("content")
     thoughts = [_joined(message.get("reasoning_content") or message.get("reasoning"))]
     if isinstance(content, list):
-        is_thought = lambda part: part.get("type") in ("thinking", "reasoning")  # noqa: E731
-        thoughts += [_joined(part) for part in content if is_thought(part)]
-        texts = [_joined(part) for part in content if not is_thought(part)]
-        content = "".join(texts) if texts else None
+        apart = [part for part in content if part.get("type") in ("thinking", "reasoning")]
+        thoughts.append(_joined(apart))
+        texts = [part for part in content if part not in apart]
+        content = _joined(texts) if texts else None
     reasoning = "\n".join(filter(None, thoughts)) or None
     if not isinstance(content, str):
         content = message.get("refusal")
@@ -173,7 +173,7 @@ def text_scores(
         Sums and counts over the tokens that each continuation adds to the prompt; None if the
         server did not return the log probabilities of what it was sent.
     """
-    added: list[list[float]] = []
+    added: list[Sequence[float]] = []
     alone: Sequence[str] = ()
     for choice, text in zip(choices, sent, strict=False):
         logprobs = choice.get("logprobs")

@@ -528,7 +528,10 @@ class Connection:
         jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
         return t.AsyncRetrying(
             stop=t.stop_after_attempt(attempts),
-            wait=lambda state: jitter(state) + (getattr(state.outcome.exception(), "wait", 0) or 0),
+            wait=lambda state: (
+                jitter(state)
+                + (getattr(state.outcome and state.outcome.exception(), "wait", 0) or 0)
+            ),
             retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),
             reraise=True,
         )
