@@ -76,7 +76,7 @@ def forget_all(db: sqlite3.Connection) -> None:
 
 def item_hashes(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """Return data set, id and hash of every item whose trials have begun."""
-    return db.execute("SELECT dataset, item_id, hash FROM items ORDER BY id").fetchall()
+    return db.execute("SELECT dataset, item_id, hash FROM main.items ORDER BY id").fetchall()
 
 
 @dataclass(frozen=True, slots=True)
