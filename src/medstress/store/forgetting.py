@@ -90,6 +90,11 @@ class EndedFollowUp:
     spec: dict[str, Any]
 
 
+def open_ids(db: sqlite3.Connection) -> set[str]:
+    """Return the ids of what has begun and not ended."""
+    return {own for (own,) in db.execute("SELECT trial_id FROM trials WHERE verdict IS NULL")}
+
+
 def follow_ups(db: sqlite3.Connection) -> list[EndedFollowUp]:
     """Return every follow-up that has ended."""
     rows = db.execute(
