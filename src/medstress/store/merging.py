@@ -188,9 +188,9 @@ def _attached(db: sqlite3.Connection, shard: StoredShard) -> Iterator[None]:
     again = f"{shard.folder} was run while it was merged; merge once it has ended"
     with interpreting(path):
         how, _ = how_to_read(path)
+        # Of what is attached from now on.
+        db.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if WITHOUT_LOCKS in how else 'NORMAL'}")
         db.execute("ATTACH ? AS s", (f"{path.resolve().as_uri()}?{how}",))
-        if WITHOUT_LOCKS in how:
-            db.execute("PRAGMA s.locking_mode = EXCLUSIVE")
         db.execute("BEGIN")
         if head(db, "s") != shard.head:
             raise StoreError(again)
