@@ -44,6 +44,14 @@ setattr(module, name, die)
 medstress_cli(arguments)
 """
 """Kills itself at a step of a merge: the first time, or the second one that it takes."""
+DIES_AT = """
+import os, signal, sys
+from medstress.cli.app import medstress_cli
+from medstress.store import {module}
+
+{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+medstress_cli(sys.argv[1:])
+"""
 DIES_BEFORE_IT_COMMITS = """
 import os, signal, sys
 from medstress.cli.app import medstress_cli
@@ -157,4 +165,20 @@ def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(ben
     assert stored_reviews(bench.out) == []
     assert medstress_cli(list(command)) == 0
     assert len({one.case_id for one in stored_reviews(bench.out)}) == len(verdicts) > 0
+    assert verify_folder(bench.out).holds
+
+
+@pytest.mark.kills("verify")
+def test_a_killed_verify_changes_nothing(bench):
+    assert bench.run() == 0
+
+    def held():
+        return {path.name: path.read_bytes() for path in bench.out.iterdir()}
+
+    before = held()
+    for step in ("opening._check_pages", "chain.hash_rows", "trial_digest.exchanges_digest"):
+        module, name = step.split(".")
+        code = DIES_AT.format(module=module, name=name)
+        killed(bench, code, "verify", bench.out)
+        assert held() == before
     assert verify_folder(bench.out).holds
