@@ -334,7 +334,10 @@ def _joined(manifests_of_shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, value in manifest["performance"].items():
             performance[name] = performance.get(name, 0) + value
         for endpoint in manifest["endpoints"]:
-            endpoints.setdefault(endpoint["victim"], endpoint)
+            # What any shard learned of a server holds of all.
+            first = endpoints.get(endpoint["victim"], {})
+            given = {name: value for name, value in first.items() if value is not None}
+            endpoints[endpoint["victim"]] = {**endpoint, **given}
     return {
         "started": min(str(manifest["started"]) for manifest in manifests_of_shards),
         "endpoints": list(endpoints.values()),

@@ -217,7 +217,7 @@ class Conversation:
         (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, mass=mass)
+        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
     def _prompt(self, turns: list[Message]) -> Prompt:
         if self.in_turns:

@@ -161,11 +161,9 @@ class MultipleChoice:
                 assert isinstance(reply, Chosen)
                 return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
-                scores, mass = yield from self._letters(candidate)
-                return from_scores(candidate, scores, mass=mass)
+                return (yield from self._letters(candidate))
             case AnswerBy.TEXT:
-                scores = yield from self._texts(candidate)
-                return from_scores(candidate, scores)
+                return (yield from self._texts(candidate))
             case AnswerBy.GENERATE:
                 call = self._generated(self.template.render(candidate), candidate)
                 (reply,) = yield (Request(call),)
@@ -206,9 +204,7 @@ class MultipleChoice:
     def _generated(self, prompt: Prompt, candidate: Candidate) -> Generate:
         return Generate(prompt, self.decoding, options=candidate.options)
 
-    def _letters(
-        self, candidate: Candidate
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[list[float], float]]:
+    def _letters(self, candidate: Candidate) -> Flow:
         lead = "" if self.template.chat else " "
         call = Score(
             self.template.render(candidate),
@@ -218,11 +214,9 @@ class MultipleChoice:
         (reply,) = yield (Request(call),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return list(reply.log_probs), mass
+        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
-    def _texts(
-        self, candidate: Candidate
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], list[float]]:
+    def _texts(self, candidate: Candidate) -> Flow:
         prompt = self.template.render(candidate)
         lead = "" if self.template.chat else " "
         texts = tuple(lead + option for option in candidate.options)
@@ -232,23 +226,23 @@ class MultipleChoice:
         replies = yield tuple(calls)
         conditional = replies[0]
         assert isinstance(conditional, Scored)
+        scores = conditional.log_probs
         match self.text_score:
-            case TextScore.SUM:
-                return list(conditional.log_probs)
             case TextScore.PER_TOKEN:
-                pairs = zip(conditional.log_probs, conditional.n_tokens, strict=True)
-                return [value / max(n, 1) for value, n in pairs]
+                pairs = zip(scores, conditional.n_tokens, strict=True)
+                scores = tuple(value / max(n, 1) for value, n in pairs)
             case TextScore.UNCONDITIONAL:
                 prior = replies[1]
                 assert isinstance(prior, Scored)
-                pairs_of = zip(conditional.log_probs, prior.log_probs, strict=True)
-                return [value - base for value, base in pairs_of]
+                pairs_of = zip(scores, prior.log_probs, strict=True)
+                scores = tuple(value - base for value, base in pairs_of)
+        return from_scores(candidate, scores, note=conditional.note)
 
     def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
         if reply.is_cut:
             return cut_off_prediction(reply)
         found = self._from_text(candidate, without_thoughts(reply.text))
-        return replace(found, text=reply.text)
+        return replace(found, text=reply.text or reply.note or "")
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
         letter = option_read(self.parser, text, candidate.options)
@@ -286,11 +280,12 @@ def from_scores(
     candidate: Candidate,
     scores: Sequence[float],
     mass: float | None = None,
+    note: str | None = None,
 ) -> Prediction:
-    """Return the prediction from log probabilities of the options."""
+    """Return the prediction from log probabilities of the options; `note` says why one has none."""
     if not all(math.isfinite(value) for value in scores):
-        note = "log probabilities that are not finite"
-        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
+        text = note or "log probabilities that are not finite"
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
     best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]

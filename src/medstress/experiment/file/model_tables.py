@@ -23,8 +23,15 @@ _READERS = {
     "requests_per_minute": ("openai",),
     "tokens_per_minute": ("openai",),
     "match_model": ("openai",),
+    "extra_body": ("openai",),
+    "omit": ("openai",),
 }
 """Which back ends read a key."""
+_TAKEN = {
+    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed"),
+    *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
+}
+"""Fields of a request that extra_body may not hold."""
 
 
 class VictimTable(TomlTable):
@@ -106,6 +113,10 @@ class VictimTable(TomlTable):
     structured: bool = True
     """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
     asks for JSON."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
+    omit: tuple[Literal["max_tokens", "response_format", "seed", "temperature"], ...] = ()
+    """openai: fields left out of every request, for servers that do not know them."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Number of answered examples before each prompt."""
     shots_from: str | None = None
@@ -129,6 +140,13 @@ class VictimTable(TomlTable):
                     f"{self.backend!r}"
                 )
         return self
+
+    @field_validator("extra_body")
+    @classmethod
+    def _extra_body(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := _TAKEN & value.keys():
+            raise ValueError(f"{min(taken)} is a field that medstress sets itself")
+        return value
 
     @field_validator("prompt", mode="before")
     @classmethod
