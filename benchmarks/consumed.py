@@ -206,7 +206,11 @@ def answered_questions(
     once = argparse.Namespace(**{**vars(given), "budget": 1})
     asked = settings(name, once, folder)
     done = run(asked, folder / "clean")
-    answers = {row.item_id: row.answer_before for row in done.rows() if row.answer_before}
+    answers = {
+        row["item_id"]: row["answer_before"]
+        for row in done.trials().iter_rows(named=True)
+        if row["answer_before"]
+    }
     reader = RunReader(folder / "clean")
     try:
         items = [item for _, item in reader.items().values() if item.id in answers]
