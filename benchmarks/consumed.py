@@ -17,9 +17,8 @@ from typing import Any
 from common import at_least, published_data
 
 from medstress.api.run import Run, run
+from medstress.backends.local.tokens import PromptTokenizer, Target, shared_length, targets_of
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
-from medstress.backends.models.token_tree import Target, shared_length
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
 from medstress.running.opened import opened_victims
@@ -285,7 +284,7 @@ def contexts(calls: Iterable[Score], tokenizer: PromptTokenizer) -> list[tuple[i
 
 def targets(call: Score, tokenizer: PromptTokenizer) -> list[Target]:
     """The sequences of one call, as the back end makes them."""
-    text = tokenizer.text(call.prompt)
+    text = tokenizer.template.text(call.prompt)
     prompt, *sequences = tokenizer.tokens(
         [text, *(text + continuation for continuation in call.continuations)],
         chat=not isinstance(call.prompt, str),

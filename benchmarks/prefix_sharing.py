@@ -30,8 +30,8 @@ from consumed import (
 )
 from transformers import AutoTokenizer
 
-from medstress.backends.models.model_files import find_model
-from medstress.backends.models.prompt_tokens import PromptTokenizer
+from medstress.backends.local.files import find_model
+from medstress.backends.local.tokens import PromptTokenizer
 from medstress.backends.options import BackendOptions
 
 AMONG = 4
