@@ -311,7 +311,7 @@ def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
     ],
 )
 def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> None:
-    from medstress.backends.python.functions import wrap_function
+    from medstress.backends.python import wrap_function
     from medstress.core.items import Candidate
     from medstress.tasks.multiple_choice import listing
 

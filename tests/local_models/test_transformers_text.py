@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.backends.local.generation import _GumbelNoise
-from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.local import transformers
+from medstress.backends.local.transformers import TransformersBackend, _GumbelNoise
 from medstress.core.calls import Decoding, Generate, Generated, Request
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -48,7 +48,7 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
     new = backend._loaded.tokenizer("which drug")["input_ids"]
     with torch.inference_mode():
         first = int(backend._loaded.model(torch.tensor([new])).logits[0, -1].argmax())
-    backend._generator._ends = [first]
+    backend._ends = [first]
     backend._loaded.model.generation_config.eos_token_id = [first]
     calls = [Generate("which drug", Decoding(max_new_tokens=6)), Generate("the dose of the pain")]
     stopped, _ = backend.answer(calls)
@@ -60,7 +60,9 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
-    name: str, open_tiny: Callable[..., TransformersBackend]
+    name: str,
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = open_tiny(name)
     decoding = Decoding(max_new_tokens=6)
@@ -68,7 +70,13 @@ def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
     whole, other = replace(asked, options=()), Generate("the dose of", decoding)
     long = backend.answer([whole, other])
     # The tiny model never writes a letter: the third token stands for one.
-    backend._generator._decode = lambda tokens: "(B) So\nSo" if len(tokens) >= 3 else "So"
+    texts: list[str] = []
+
+    def decided(text: str, _: tuple[str, ...]) -> bool:
+        texts.append(text)
+        return len(texts) == 3
+
+    monkeypatch.setattr(transformers, "is_decided", decided)
     short, beside = backend.answer([asked, other])
     assert isinstance(short, Generated)
     assert isinstance(long[0], Generated)

