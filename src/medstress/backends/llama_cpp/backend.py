@@ -172,7 +172,7 @@ class LlamaCppBackend(Backend):
     def _generated(self, call: Generate, prompt: tuple[int, ...]) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.options)
+        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.is_over)
         ended = LENGTH if cut else None
         return Generated(text=text, finish_reason=ended, tokens_in=len(prompt), tokens_out=n_tokens)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from medstress.backends.models.loaded_model import LoadedModel
 from medstress.backends.models.out_of_memory import in_halves
 from medstress.backends.models.token_tree import plan_batches
 from medstress.core.calls import Decoding, Generate
 from medstress.core.hashing import digest
-from medstress.option_letters import is_decided
 
+IsOver: TypeAlias = Callable[[str], bool] | None
 _OVERHEAD = 64.0
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
 """The most tokens of one batch, new ones included; limits the key-value cache."""
@@ -22,7 +22,7 @@ class Continuation(NamedTuple):
     """The tokens generated for one call."""
 
     tokens: tuple[int, ...]
-    """The new tokens, up to and including an end token, or until the call's answer is decided."""
+    """The new tokens, up to and including an end token, or until no more of the text is read."""
     is_cut: bool
     """Whether generation stopped at `max_new_tokens`."""
 
@@ -63,7 +63,7 @@ class Generator:
             lengths = [len(prompts[index]) + decoding.max_new_tokens for index in members]
             for batch in plan_batches(lengths, overhead=_OVERHEAD, max_tokens=self._max_tokens):
                 indexes = [members[place] for place in batch]
-                work = [(prompts[i], seeds[i], calls[i].options) for i in indexes]
+                work = [(prompts[i], seeds[i], calls[i].is_over) for i in indexes]
                 continuations = in_halves(work, partial(self._generate, decoding=decoding))
                 for index, continuation in zip(indexes, continuations, strict=True):
                     results[index] = continuation
@@ -76,7 +76,7 @@ class Generator:
         return int.from_bytes(key[:8], "big", signed=True)
 
     def _generate(
-        self, work: Sequence[tuple[tuple[int, ...], int, tuple[str, ...]]], decoding: Decoding
+        self, work: Sequence[tuple[tuple[int, ...], int, IsOver]], decoding: Decoding
     ) -> list[Continuation]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
@@ -88,7 +88,7 @@ class Generator:
         noise = []
         if decoding.temperature > 0:
             noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed, _ in work]))
-        watch = _UntilDecided([options for _, _, options in work], self._decode, skip)
+        watch = _UntilOver([is_over for _, _, is_over in work], self._decode, skip)
         with torch.inference_mode():
             rows = self._model.generate(
                 input_ids=torch.tensor(ids, device=device),
@@ -121,43 +121,42 @@ class Generator:
             mask = [fill + [1] * len(prompt) for prompt, fill in zip(prompts, fills, strict=True)]
         return ids, mask
 
-    def _until_end(self, tokens: list[int], decided: int | None) -> Continuation:
-        stops = [place for place, token in enumerate(tokens[:decided]) if token in self._ends]
-        kept = tokens[: stops[0] + 1] if stops else tokens[:decided]
-        return Continuation(tokens=tuple(kept), is_cut=not stops and decided is None)
+    def _until_end(self, tokens: list[int], over: int | None) -> Continuation:
+        stops = [place for place, token in enumerate(tokens[:over]) if token in self._ends]
+        kept = tokens[: stops[0] + 1] if stops else tokens[:over]
+        return Continuation(tokens=tuple(kept), is_cut=not stops and over is None)
 
 
-class _UntilDecided:
-    """Stopping criterion: ends a row once its text has decided on an option.
+class _UntilOver:
+    """Stopping criterion: ends a row once no more of its text is read.
 
     Args:
-        options: texts of each row's options; empty for a row that needs its full text.
+        is_over: says so of each row's text so far; None for a row that is wanted whole.
         decode: turns tokens into text.
         skip: number of places in a row before its new tokens.
 
     Attributes:
-        lengths: new tokens of each row when it was decided; None while undecided.
+        lengths: new tokens of each row when it was over; None before.
     """
 
     def __init__(
         self,
-        options: Sequence[tuple[str, ...]],
+        is_over: Sequence[IsOver],
         decode: Callable[[Sequence[int]], str],
         skip: int,
     ) -> None:
-        self.lengths: list[int | None] = [None] * len(options)
-        self._options = options
+        self.lengths: list[int | None] = [None] * len(is_over)
+        self._is_over = is_over
         self._decode = decode
         self._skip = skip
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         import torch
 
-        if any(self._options):
+        if any(self._is_over):
             new = input_ids[:, self._skip :].tolist()
-            for row, (tokens, options) in enumerate(zip(new, self._options, strict=True)):
-                undecided = bool(options) and self.lengths[row] is None
-                if undecided and is_decided(self._decode(tokens), options):
+            for row, (tokens, is_over) in enumerate(zip(new, self._is_over, strict=True)):
+                if is_over and self.lengths[row] is None and is_over(self._decode(tokens)):
                     self.lengths[row] = len(tokens)
         done = [length is not None for length in self.lengths]
         return torch.tensor(done, device=input_ids.device)

@@ -9,7 +9,7 @@ import orjson
 
 from medstress.backends.server.errors import Server, ServerTrouble, Then
 from medstress.backends.server.replies import is_cut
-from medstress.option_letters.cleaning import without_thoughts
+from medstress.tasks.reading import without_thoughts
 
 _ABOUT = ("response_format", "json_schema", "schema", "structured", "grammar")
 """Words in the errors of servers that refuse a schema."""
