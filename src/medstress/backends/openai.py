@@ -36,7 +36,7 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
-from medstress.option_letters.cleaning import without_thoughts
+from medstress.tasks.reading import without_thoughts
 
 Json: TypeAlias = dict[str, Any]
 

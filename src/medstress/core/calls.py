@@ -75,9 +75,9 @@ class Generate:
     """The JSON schema of the text, as canonical JSON: an object whose properties are all required,
     with no others allowed. None: any text. Only back ends that declare `structured` get a schema;
     for the others the prompt must describe the format."""
-    options: tuple[str, ...] = field(default=(), compare=False)
-    """Texts of the options among which a reader looks for the answer: a back end may stop once
-    `option_letters.is_decided`. Not part of the call, because a longer text reads the same."""
+    is_over: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
+    """Says of a text so far that no more of it is read, so that a back end may stop. Not part of
+    the call, because a longer text reads the same. None: the text is wanted whole."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeAlias
 
 from medstress.core.calls import (
@@ -23,10 +24,9 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.option_letters import without_thoughts
 from medstress.tasks.follow_up import turns_after, without_follow_up
 from medstress.tasks.option_order import order_of, put_back, shown_in
-from medstress.tasks.parsers import DEFAULT, option_read
+from medstress.tasks.reading import DEFAULT, Marks, is_over, letter_read, without_thoughts
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.ties import break_tie
 
@@ -80,6 +80,8 @@ class MultipleChoice:
     """Used by `text` answering."""
     parser: str = DEFAULT
     """Used by `generate` answering and for texts that a function returns."""
+    thoughts: Marks = None
+    """Opening and closing mark of the model's thoughts, beside the usual ones."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
     reasoning_tokens: int | None = None
@@ -92,6 +94,7 @@ class MultipleChoice:
             "answer_by": self.answer_by.value,
             "text_score": self.text_score.value,
             "parser": self.parser,
+            "thoughts": self.thoughts and list(self.thoughts),
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             "reasoning_tokens": self.reasoning_tokens,
             **self._of_listing(),
@@ -133,11 +136,13 @@ class MultipleChoice:
     def from_spec(cls, spec: Mapping[str, Any], template: Template) -> MultipleChoice:
         """The inverse of `spec`, given the template."""
         tokens, temperature = spec["decoding"]
+        thoughts = spec["thoughts"]
         return cls(
             template=template,
             answer_by=AnswerBy(spec["answer_by"]),
             text_score=TextScore(spec["text_score"]),
             parser=spec["parser"],
+            thoughts=thoughts and (thoughts[0], thoughts[1]),
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
             reasoning_tokens=spec["reasoning_tokens"],
         )
@@ -165,8 +170,7 @@ class MultipleChoice:
             case AnswerBy.TEXT:
                 return (yield from self._texts(candidate))
             case AnswerBy.GENERATE:
-                call = self._generated(self.template.render(candidate), candidate)
-                (reply,) = yield (Request(call),)
+                (reply,) = yield (Request(self._generated(self.template.render(candidate))),)
                 assert isinstance(reply, Generated)
                 return self._from_reply(candidate, reply)
             case AnswerBy.HEAD:
@@ -190,19 +194,19 @@ class MultipleChoice:
         prompt = listing(self.template, asked) if by_function else self.template.render(asked)
         said = first.answer or ""
         if first.text is not None:
-            said = without_thoughts(first.text).strip()
+            said = without_thoughts(first.text, self.thoughts).strip()
         turns = turns_after(prompt, said, candidate.follow_up)
         if self.answer_by is AnswerBy.LETTER:
             (reply,) = yield (Request(Score(turns, tuple(asked.item.letters), first_token=True)),)
             assert isinstance(reply, Scored)
             mass = sum(map(math.exp, reply.log_probs))
             return from_scores(asked, reply.log_probs, mass=mass)
-        (reply,) = yield (Request(self._generated(turns, asked)),)
+        (reply,) = yield (Request(self._generated(turns)),)
         assert isinstance(reply, Generated)
         return self._from_reply(asked, reply)
 
-    def _generated(self, prompt: Prompt, candidate: Candidate) -> Generate:
-        return Generate(prompt, self.decoding, options=candidate.options)
+    def _generated(self, prompt: Prompt) -> Generate:
+        return Generate(prompt, self.decoding, is_over=partial(is_over, own=self.thoughts))
 
     def _letters(self, candidate: Candidate) -> Flow:
         lead = "" if self.template.chat else " "
@@ -239,13 +243,12 @@ class MultipleChoice:
         return from_scores(candidate, scores, note=conditional.note)
 
     def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
-        if reply.is_cut:
+        letter = letter_read(
+            self.parser, reply.text, candidate.options, self.thoughts, is_cut=reply.is_cut
+        )
+        if letter is None and reply.is_cut:
             return cut_off_prediction(reply)
-        found = self._from_text(candidate, without_thoughts(reply.text))
-        return replace(found, text=reply.text or reply.note or "")
-
-    def _from_text(self, candidate: Candidate, text: str) -> Prediction:
-        letter = option_read(self.parser, text, candidate.options)
+        text = reply.text or reply.note or ""
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:
@@ -300,7 +303,7 @@ def from_scores(
 
 
 def cut_off_prediction(reply: Generated) -> Prediction:
-    """Return the prediction of a reply that was cut off: unreadable, whatever its text."""
+    """Return the prediction of a reply that was cut off before its answer: unreadable."""
     return Prediction(
         outcome=Outcome.UNREADABLE,
         answer=None,

@@ -50,12 +50,17 @@ class VictimTable(TomlTable):
     prompt: NonEmpty | dict[str, str] = "qstab"
     """A shipped prompt or a file; or a table of them by data set (label, else name), as in
     `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
-    parser: Literal["options_aware", "exact", "first_four", "single_character"] = "options_aware"
+    parser: Literal["final_statement", "exact", "first_four", "single_character"] = (
+        "final_statement"
+    )
     """How an answer is read from text."""
+    thoughts: tuple[NonEmpty, NonEmpty] | None = None
+    """Opening and closing mark of its reasoning, which is not the answer, such as
+    `["<notes>", "</notes>"]`; usual ones are known."""
     max_new_tokens: Count = 128
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
-    conversation. A longer answer is cut off and unreadable, so a model that reasons before it
-    answers needs more."""
+    conversation. Of a longer answer, which is cut off, only a statement counts, so a model that
+    reasons before it answers needs more."""
     reasoning_tokens: Count | None = None
     """Most tokens of the reasoning turn in a conversation; default: the attack's
     `reasoning_tokens`."""
@@ -193,6 +198,7 @@ _NO_ROLE_KEYS = (
     "text_score",
     "prompt",
     "parser",
+    "thoughts",
     "reasoning_tokens",
     "parameters",
     "family",

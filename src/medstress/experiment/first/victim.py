@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.models.model_files import EMBEDDED
+from medstress.backends.local.files import EMBEDDED
 from medstress.backends.server import address_of
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.experiment.first.choices import Choices
