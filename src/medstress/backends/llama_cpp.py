@@ -64,6 +64,10 @@ NO_TEXT = (
 )
 
 
+class _TooLongError(PermanentBackendError):
+    """A call that is longer than the context."""
+
+
 class LlamaCppBackend(Backend):
     """Answers `generate` and `score` calls (letters only) with a GGUF model.
 
@@ -112,6 +116,19 @@ class LlamaCppBackend(Backend):
     def window(self) -> Window:
         """The context that the engine was opened with."""
         return Window(tokens=self._n_context, count=self._counts)
+
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """As the engine counts."""
+        reasons: list[str | None] = []
+        for call in calls:
+            try:
+                self._prepared(call)
+                reasons.append(None)
+            except _TooLongError as error:
+                reasons.append(str(error))
+            except PermanentBackendError:
+                reasons.append(None)
+        return reasons
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; prompts with a common beginning are read consecutively.
@@ -173,7 +190,7 @@ class LlamaCppBackend(Backend):
 
     def _check_length(self, n_tokens: int) -> None:
         if n_tokens > self._n_context:
-            raise PermanentBackendError(
+            raise _TooLongError(
                 f"{n_tokens} tokens are more than the {self._n_context} tokens of context; "
                 "shorten the prompt, or raise context_tokens as far as the model goes"
             )

@@ -588,7 +588,7 @@ class PrefixScorer:
                     )
                     for kept, pair in zip(old, new, strict=True)
                 ]
-                self.store.put(group[place].context, layers)  # type: ignore[arg-type]
+                self.store.put(group[place].context, layers)
 
     def _plainly(self, targets: Sequence[Target]) -> list[list[float] | None]:
         """Score in padded rows, one per distinct context."""

@@ -98,11 +98,16 @@ def targets_of(
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLong(Failure):
+    """A call that is longer than the model reads."""
+
+
 def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
     """Return a failure if a call is longer than the model's positions, otherwise None."""
     if max_positions is None or n_tokens <= max_positions:
         return None
-    return Failure(
+    return TooLong(
         error=f"{n_tokens} tokens are more than the {max_positions} positions of the model; "
         "shorten the prompt or choose a model with a longer context"
     )

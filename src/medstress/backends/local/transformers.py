@@ -17,7 +17,13 @@ from medstress.backends.local.encoders import (
 from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.prefix import MAX_ENTRIES
 from medstress.backends.local.scores import CausalScores, ScoreCalls, Seq2SeqScores
-from medstress.backends.local.tokens import PromptTokenizer, Tokens, out_of_memory, too_long
+from medstress.backends.local.tokens import (
+    PromptTokenizer,
+    Tokens,
+    TooLong,
+    out_of_memory,
+    too_long,
+)
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
     LENGTH,
@@ -33,13 +39,15 @@ from medstress.core.calls import (
     Window,
 )
 from medstress.core.errors import PermanentBackendError
-from medstress.core.hashing import digest
+from medstress.core.hashing import canonical_json, digest
 from medstress.machine.compute_thread import in_compute_thread
 from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 128
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
 """The most tokens of a batch that generates, new ones included; limits the key-value cache."""
+_TEMPLATE_TOKENS = 512
+"""More than a chat template adds to a conversation."""
 
 
 class TransformersBackend(Backend):
@@ -106,6 +114,35 @@ class TransformersBackend(Backend):
         """The model's positions."""
         most = self._loaded.max_positions
         return None if most is None else Window(tokens=most, count=self._tokenizer.counts)
+
+    @in_compute_thread
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """As the tokenizer counts; texts with few characters are not tokenised."""
+        reasons: list[str | None] = [None] * len(calls)
+        most = self._loaded.max_positions
+        if most is None:
+            return reasons
+        long = [
+            (i, call)
+            for i, call in enumerate(calls)
+            if isinstance(call, Score | Generate)
+            # A token has a byte or more; a template adds some.
+            and len(canonical_json(call.canonical()).encode())
+            + _TEMPLATE_TOKENS
+            + (call.decoding.max_new_tokens if isinstance(call, Generate) else 0)
+            > most
+        ]
+        scores = [(i, call) for i, call in long if isinstance(call, Score)]
+        prepared: list[tuple[int, object]] = [
+            (i, self._prompt_tokens(call)) for i, call in long if isinstance(call, Generate)
+        ]
+        prepared += zip(
+            [i for i, _ in scores], self._scores.prepare([call for _, call in scores]), strict=True
+        )
+        for i, one in prepared:
+            if isinstance(one, TooLong):
+                reasons[i] = one.error
+        return reasons
 
     def token_starts(self, text: str) -> list[int] | None:
         """As the tokenizer says, if it knows."""
