@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.local.files import GgufFacts, find_gguf, read_facts, remembered_hash
-from medstress.backends.local.tokens import Target, Tokens, shared_length, targets_of
+from medstress.backends.local.tokens import Target, Tokens, shared_length, surely_fits, targets_of
 from medstress.backends.options import BackendOptions
 from medstress.backends.turns import ChatTemplate
 from medstress.core.calls import (
@@ -122,7 +122,8 @@ class LlamaCppBackend(Backend):
         reasons: list[str | None] = []
         for call in calls:
             try:
-                self._prepared(call)
+                if not surely_fits(call, self._n_context):
+                    self._prepared(call)
                 reasons.append(None)
             except _TooLongError as error:
                 reasons.append(str(error))

@@ -246,7 +246,7 @@ class _Encoder(Backend):
         pieces = iter(self._pairs([pair for of_call in pairs for pair in of_call]))
         lengths = [max((len(next(pieces)) for _ in of_call), default=0) for of_call in pairs]
         failures = [too_long(length, self._longest) for length in lengths]
-        return [failure and failure.error for failure in failures]
+        return [None if failure is None else failure.error for failure in failures]
 
     def close(self) -> None:
         """Drop the model."""

@@ -10,13 +10,16 @@ from typing import Any, TypeAlias
 from pydantic_core import to_jsonable_python
 
 from medstress.backends.turns import ChatTemplate
-from medstress.core.calls import Failure, Prompt
+from medstress.core.calls import Call, Failure, Generate, Prompt
+from medstress.core.hashing import canonical_json
 
 Tokens: TypeAlias = tuple[int, ...]
 _LAST_WORDS = 4
 """More words than a continuation can change: it may extend the last word and split the space
 before it differently."""
 _PROBE = "a drug was given"
+_TEMPLATE_TOKENS = 512
+"""More than a chat template adds to a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,12 @@ def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
         error=f"{n_tokens} tokens are more than the {max_positions} positions of the model; "
         "shorten the prompt or choose a model with a longer context"
     )
+
+
+def surely_fits(call: Call, most: int) -> bool:
+    """Return whether a call has at most `most` tokens however it is tokenised: none is empty."""
+    new = call.decoding.max_new_tokens if isinstance(call, Generate) else 0
+    return len(canonical_json(call.canonical()).encode()) + _TEMPLATE_TOKENS + new <= most
 
 
 def out_of_memory(n_tokens: int) -> Failure:

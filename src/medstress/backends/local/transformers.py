@@ -22,6 +22,7 @@ from medstress.backends.local.tokens import (
     Tokens,
     TooLong,
     out_of_memory,
+    surely_fits,
     too_long,
 )
 from medstress.backends.options import BackendOptions
@@ -39,15 +40,13 @@ from medstress.core.calls import (
     Window,
 )
 from medstress.core.errors import PermanentBackendError
-from medstress.core.hashing import canonical_json, digest
+from medstress.core.hashing import digest
 from medstress.machine.compute_thread import in_compute_thread
 from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 128
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
 """The most tokens of a batch that generates, new ones included; limits the key-value cache."""
-_TEMPLATE_TOKENS = 512
-"""More than a chat template adds to a conversation."""
 
 
 class TransformersBackend(Backend):
@@ -122,16 +121,7 @@ class TransformersBackend(Backend):
         most = self._loaded.max_positions
         if most is None:
             return reasons
-        long = [
-            (i, call)
-            for i, call in enumerate(calls)
-            if isinstance(call, Score | Generate)
-            # A token has a byte or more; a template adds some.
-            and len(canonical_json(call.canonical()).encode())
-            + _TEMPLATE_TOKENS
-            + (call.decoding.max_new_tokens if isinstance(call, Generate) else 0)
-            > most
-        ]
+        long = [(i, call) for i, call in enumerate(calls) if not surely_fits(call, most)]
         scores = [(i, call) for i, call in long if isinstance(call, Score)]
         prepared: list[tuple[int, object]] = [
             (i, self._prompt_tokens(call)) for i, call in long if isinstance(call, Generate)
