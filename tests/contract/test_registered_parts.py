@@ -43,7 +43,7 @@ from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.files.name_pairs import NamePairs
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.parsers import PARSERS
+from medstress.tasks.reading import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
 from medstress.testing import (
     REPLACEMENTS,

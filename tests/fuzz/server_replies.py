@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from medstress.backends.server.connection import Patience
+from medstress.backends.server import Patience
 
 from . import experiments
 from .case import DONE, FAILED_TRIALS, REFUSED, Case

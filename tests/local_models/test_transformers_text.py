@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.backends.local import transformers
 from medstress.backends.local.transformers import TransformersBackend, _GumbelNoise
 from medstress.core.calls import Decoding, Generate, Generated, Request
+from medstress.tasks.reading import is_over
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -59,30 +59,21 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
+def test_text_ends_where_no_more_of_it_is_read_and_neighbours_go_on(
+    name: str, open_tiny: Callable[..., TransformersBackend]
 ) -> None:
     backend = open_tiny(name)
     decoding = Decoding(max_new_tokens=6)
-    asked = Generate("which drug treats the pain", decoding, options=("Aspirin", "Heparin"))
-    whole, other = replace(asked, options=()), Generate("the dose of", decoding)
+    asked = Generate("which drug treats the pain", decoding, is_over=is_over)
+    whole, other = replace(asked, is_over=None), Generate("the dose of", decoding)
     long = backend.answer([whole, other])
-    # The tiny model never writes a letter: the third token stands for one.
-    texts: list[str] = []
-
-    def decided(text: str, _: tuple[str, ...]) -> bool:
-        texts.append(text)
-        return len(texts) == 3
-
-    monkeypatch.setattr(transformers, "is_decided", decided)
+    # The tiny model never writes a question: the third token stands for one.
+    backend._tokenizer.decoded = lambda tokens: "B\nQuestion:" if len(tokens) >= 3 else "B"
     short, beside = backend.answer([asked, other])
     assert isinstance(short, Generated)
     assert isinstance(long[0], Generated)
     assert short.tokens_out == min(3, long[0].tokens_out)
-    assert long[0].text.startswith(short.text)
-    assert beside == long[1]
+    assert beside.tokens_out == long[1].tokens_out
 
 
 def test_samples_are_reproducible_differ_and_ignore_their_neighbours(

@@ -277,18 +277,38 @@ def _unstable(run: Run) -> Iterator[Remark]:
         )
 
 
-def _temperatures(run: Run) -> Iterator[Remark]:
+def _servers(run: Run) -> Iterator[Remark]:
+    """Say what servers did not take as it was asked, and which cut prompts without a word."""
     for endpoint in run.manifest.get("endpoints") or ():
+        called, server = endpoint["victim"], f"The server of {endpoint['victim']}"
+        sentences = [
+            ("left_out", f"{server} does not know {name}, so it was left out. It says: {words}")
+            for name, words in (endpoint.get("left_out") or {}).items()
+        ]
         if refusal := endpoint.get("temperature"):
             sent = refusal["sent"]
             at = "without one" if sent is None else f"at temperature {sent:g}"
-            yield Remark(
-                rule="temperature",
-                where=("", "", endpoint["victim"]),
-                sentence=f"The server of {endpoint['victim']} does not take temperature = "
-                f"{refusal['asked']:g}, so the model was asked {at}. Its answers may differ when "
-                f"it is asked again. The server says: {refusal['said']}",
+            sentence = (
+                f"{server} does not take temperature = {refusal['asked']:g}, so the model was "
+                f"asked {at}. Its answers may differ when it is asked again. The server says: "
+                f"{refusal['said']}"
             )
+            sentences.append(("temperature", sentence))
+        if words := endpoint.get("without_system"):
+            sentence = (
+                f"The template of {called} takes no system turns, or only turns that alternate: "
+                f"system text went to the head of the first user turn. The server says: {words}"
+            )
+            sentences.append(("system_turns", sentence))
+        if n := endpoint.get("reads_at_most"):
+            sentence = (
+                f"{server} reads {n:,} tokens of a prompt and cuts longer ones without a word, so "
+                "the model did not see all that it was asked. Raise its context (Ollama: num_ctx; "
+                "llama.cpp: -c; vLLM: --max-model-len) and run again."
+            )
+            sentences.append(("window", sentence))
+        for rule, sentence in sentences:
+            yield Remark(rule=rule, where=("", "", called), sentence=sentence)
 
 
 def _stored_attacks(run: Run) -> Iterator[Remark]:
@@ -347,7 +367,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _letter_mass,
     _one_letter,
     _unstable,
-    _temperatures,
+    _servers,
     _stored_attacks,
     _rows,
     _synonyms,

@@ -15,8 +15,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Goal, parse_goal
 from medstress.core.queries import Steps
 from medstress.core.registry import fault_of, load
-from medstress.prompts import PromptSet
-from medstress.prompts.exemplars import Exemplar
+from medstress.tasks.prompt_sets import Exemplar, PromptSet
 
 if TYPE_CHECKING:
     from numpy.random import Generator

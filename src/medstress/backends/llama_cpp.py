@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -44,7 +44,6 @@ from medstress.core.hashing import content_hash, digest
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.machine.cores import available_cores
-from medstress.option_letters import is_decided
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +216,7 @@ class LlamaCppBackend(Backend):
     def _generated(self, call: Generate, prompt: Tokens) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.options)
+        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.is_over)
         ended = LENGTH if cut else None
         return Generated(text=text, finish_reason=ended, tokens_in=len(prompt), tokens_out=n_tokens)
 
@@ -341,23 +340,23 @@ class Engine:
         context: Sequence[int],
         decoding: Decoding,
         seed: int,
-        options: tuple[str, ...] = (),
+        is_over: Callable[[str], bool] | None = None,
     ) -> tuple[str, int, bool]:
         """Generate text with a temperature only: no top-k, no penalties.
 
         Returns:
-            The text, which may stop once it decides on one of the `options`, its number of tokens,
+            The text, which may stop once it `is_over`, its number of tokens,
             and whether it was truncated.
         """
         reply = self._complete(
             context,
-            until=options,
+            until=is_over,
             max_tokens=decoding.max_new_tokens,
             temperature=decoding.temperature,
             samplers=["temperature"],
             seed=seed,
         )
-        return _continuation_of(reply, options)
+        return _continuation_of(reply, is_over)
 
     def rendered(self, messages: tuple[Message, ...]) -> str:
         """Return a conversation as llama.cpp's own template engine renders it."""
@@ -383,7 +382,12 @@ class Engine:
         return reply
 
     def _post(
-        self, context: Sequence[int], *, cache: bool, until: tuple[str, ...] = (), **how: Any
+        self,
+        context: Sequence[int],
+        *,
+        cache: bool,
+        until: Callable[[str], bool] | None = None,
+        **how: Any,
     ) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
         reply = self._streamed(body, until) if until else self._server.handle_completions(body)
@@ -392,8 +396,8 @@ class Engine:
         self.n_evaluated += int(reply["timings"]["prompt_n"])
         return reply
 
-    def _streamed(self, body: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-        """Stream a completion and stop once its text decides on one of the options."""
+    def _streamed(self, body: dict[str, Any], until: Callable[[str], bool]) -> dict[str, Any]:
+        """Stream a completion and stop once no more of its text is read."""
         texts: list[str] = []
         last: dict[str, Any] = {}
         ended: list[str | None] = [None]
@@ -406,7 +410,7 @@ class Engine:
                 texts.extend(choice["text"] for choice in one["choices"])
                 ended.extend(choice.get("finish_reason") for choice in one["choices"])
                 last.update({key: one[key] for key in ("timings",) if key in one})
-            return is_decided("".join(texts), options)
+            return until("".join(texts))
 
         self._server.handle_completions({**body, "stream": True, "timings_per_token": True}, take)
         if "error" in last:
@@ -433,13 +437,12 @@ class Engine:
         return reply
 
 
-def _continuation_of(reply: Any, options: tuple[str, ...]) -> tuple[str, int, bool]:
+def _continuation_of(reply: Any, is_over: Callable[[str], bool] | None) -> tuple[str, int, bool]:
     """Return text, number of tokens and whether it was truncated, from a completion."""
     (choice,) = reply["choices"]
     text = str(choice["text"])
-    # Once the option is decided, the truncated rest could not have changed it.
-    decided = bool(options) and is_decided(text, options)
-    is_cut = choice.get("finish_reason") == LENGTH and not decided
+    # Of a text that is over, the truncated rest would not have been read.
+    is_cut = choice.get("finish_reason") == LENGTH and not (is_over and is_over(text))
     return text, int(reply["usage"]["completion_tokens"]), is_cut
 
 

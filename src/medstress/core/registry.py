@@ -150,7 +150,7 @@ BACKENDS = {
         "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
     ),
     "openai": Entry(
-        "medstress.backends.server.openai:open_backend",
+        "medstress.backends.openai:open_backend",
         "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
     ),
     "llama_cpp": Entry(

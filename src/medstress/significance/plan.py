@@ -22,7 +22,6 @@ from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.plan.conversations import victim_of
-from medstress.prompts.replies import Addition
 from medstress.significance.bounds import Bound, bound_of
 from medstress.significance.controls import Controls
 from medstress.significance.flow import Success, significance_flow
@@ -32,6 +31,7 @@ from medstress.significance.writer import RoleWriter
 from medstress.store.codec import edits_text
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.replies import Addition
 from medstress.tasks.victim import Victim
 
 TEMPERATURE = 1.0

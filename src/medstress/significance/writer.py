@@ -16,10 +16,9 @@ from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.prompts import PromptSet
-from medstress.prompts.kinds import evidence_for_prompt
-from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.significance.controls import ControlSteps
+from medstress.tasks.prompt_sets import PromptSet, evidence_for_prompt
+from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 MAX_ROUNDS = 4
 """How often a role is asked for the controls that are still missing."""

@@ -75,6 +75,21 @@ NOTES = ("control_left_out", "synonyms")
             "temperature",
             "does not take temperature = 0, so the model was asked at temperature 1",
         ),
+        (
+            {"endpoints": [{"victim": "gpt", "left_out": {"seed": "unknown field"}}]},
+            "left_out",
+            "does not know seed, so it was left out. It says: unknown field",
+        ),
+        (
+            {"endpoints": [{"victim": "gpt", "without_system": "no system role"}]},
+            "system_turns",
+            "system text went to the head of the first user turn",
+        ),
+        (
+            {"endpoints": [{"victim": "gpt", "reads_at_most": 4096}]},
+            "window",
+            "reads 4,096 tokens of a prompt and cuts longer ones without a word",
+        ),
         ({"criteria": {"extended": 2}}, "extended", "Items were added 2 times"),
         (
             {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},

@@ -15,7 +15,7 @@ from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn, consult
 from medstress.core.text import Edit
-from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
+from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 ROLE = "paraphraser"
 AT_ONCE = 8

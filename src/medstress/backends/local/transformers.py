@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,7 +42,6 @@ from medstress.core.calls import (
 from medstress.core.errors import PermanentBackendError
 from medstress.core.hashing import digest
 from medstress.machine.compute_thread import in_compute_thread
-from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 128
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
@@ -215,7 +214,7 @@ class TransformersBackend(Backend):
             keys = [digest([call.canonical(), call.sample]) for call, _ in work]
             seeds = [int.from_bytes(key[:8], "big", signed=True) for key in keys]
             noise.append(_GumbelNoise(decoding.temperature, seeds))
-        watch = _UntilDecided([call.options for call, _ in work], self._tokenizer, skip)
+        watch = _UntilOver([call.is_over for call, _ in work], self._tokenizer, skip)
         with torch.inference_mode():
             rows = self._loaded.model.generate(
                 input_ids=torch.tensor(ids, device=device),
@@ -226,14 +225,14 @@ class TransformersBackend(Backend):
                 stopping_criteria=StoppingCriteriaList([watch]),
             ).tolist()
         replies = []
-        for (_, prompt), row, decided in zip(work, rows, watch.lengths, strict=True):
-            tokens = row[skip:][:decided]
+        for (_, prompt), row, over in zip(work, rows, watch.lengths, strict=True):
+            tokens = row[skip:][:over]
             stops = [place for place, token in enumerate(tokens) if token in self._ends]
             tokens = tokens[: stops[0] + 1] if stops else tokens
             replies.append(
                 Generated(
                     text=self._tokenizer.decoded(tokens),
-                    finish_reason=None if stops or decided is not None else LENGTH,
+                    finish_reason=None if stops or over is not None else LENGTH,
                     tokens_in=len(prompt),
                     tokens_out=len(tokens),
                 )
@@ -241,37 +240,37 @@ class TransformersBackend(Backend):
         return replies
 
 
-class _UntilDecided:
-    """Stopping criterion: ends a row once its text has decided on an option.
+class _UntilOver:
+    """Stopping criterion: ends a row once no more of its text is read.
 
     Args:
-        options: texts of each row's options; empty for a row that needs its full text.
+        is_over: says so of each row's text so far; None for a row that is wanted whole.
         tokenizer: turns tokens into text.
         skip: number of places in a row before its new tokens.
 
     Attributes:
-        lengths: new tokens of each row when it was decided; None while undecided.
+        lengths: new tokens of each row when it was over; None before.
     """
 
     def __init__(
         self,
-        options: Sequence[tuple[str, ...]],
+        is_over: Sequence[Callable[[str], bool] | None],
         tokenizer: PromptTokenizer,
         skip: int,
     ) -> None:
-        self.lengths: list[int | None] = [None] * len(options)
-        self._options = options
+        self.lengths: list[int | None] = [None] * len(is_over)
+        self._is_over = is_over
         self._tokenizer = tokenizer
         self._skip = skip
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         import torch
 
-        if any(self._options):
+        if any(self._is_over):
             new = input_ids[:, self._skip :].tolist()
-            for row, (tokens, options) in enumerate(zip(new, self._options, strict=True)):
-                undecided = bool(options) and self.lengths[row] is None
-                if undecided and is_decided(self._tokenizer.decoded(tokens), options):
+            for row, (tokens, is_over) in enumerate(zip(new, self._is_over, strict=True)):
+                text = self._tokenizer.decoded(tokens)
+                if is_over and self.lengths[row] is None and is_over(text):
                     self.lengths[row] = len(tokens)
         done = [length is not None for length in self.lengths]
         return torch.tensor(done, device=input_ids.device)

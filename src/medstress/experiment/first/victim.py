@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.local.files import EMBEDDED
-from medstress.backends.server.address import address_of
+from medstress.backends.server import address_of
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, from_base

@@ -9,7 +9,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.prompts import load_prompts
+from medstress.tasks.prompt_sets import load_prompts
 
 
 def test_no_worked_question_tells_the_answer_of_an_item_that_the_recipes_attack():

@@ -12,6 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from medstress.tasks.reading import without_thoughts
+
 _MOST_BRACES = 100
 """Braces of a reply tried as the beginning of an object: a hostile reply may hold millions."""
 LONGEST_ITEM = 100_000
@@ -132,7 +134,7 @@ class Unreadable:
 def read_reply(
     text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
 ) -> R | Unreadable:
-    """Read the first JSON object of a text.
+    """Read the first JSON object after the thoughts of a text.
 
     Code fences and other text around the object are ignored.
 
@@ -146,7 +148,7 @@ def read_reply(
     >>> read_reply("B", Letter)
     Unreadable(reason='it holds no JSON object')
     """
-    found = _first_object(text)
+    found = _first_object(without_thoughts(text))
     if found is None:
         return Unreadable("it holds no JSON object")
     try:
