@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.local.files import GgufFacts, find_gguf, read_facts, remembered_hash
-from medstress.backends.local.tokens import Target, Tokens, shared_length, targets_of
+from medstress.backends.local.tokens import Target, Tokens, shared_length, surely_fits, targets_of
 from medstress.backends.options import BackendOptions
 from medstress.backends.turns import ChatTemplate
 from medstress.core.calls import (
@@ -61,6 +61,10 @@ NO_TEXT = (
     'backend = "llama_cpp"; use "letter", "generate", or backend = "transformers", which reads '
     "GGUF files too"
 )
+
+
+class _TooLongError(PermanentBackendError):
+    """A call that is longer than the context."""
 
 
 class LlamaCppBackend(Backend):
@@ -111,6 +115,20 @@ class LlamaCppBackend(Backend):
     def window(self) -> Window:
         """The context that the engine was opened with."""
         return Window(tokens=self._n_context, count=self._counts)
+
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """As the engine counts."""
+        reasons: list[str | None] = []
+        for call in calls:
+            try:
+                if not surely_fits(call, self._n_context):
+                    self._prepared(call)
+                reasons.append(None)
+            except _TooLongError as error:
+                reasons.append(str(error))
+            except PermanentBackendError:
+                reasons.append(None)
+        return reasons
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; prompts with a common beginning are read consecutively.
@@ -172,7 +190,7 @@ class LlamaCppBackend(Backend):
 
     def _check_length(self, n_tokens: int) -> None:
         if n_tokens > self._n_context:
-            raise PermanentBackendError(
+            raise _TooLongError(
                 f"{n_tokens} tokens are more than the {self._n_context} tokens of context; "
                 "shorten the prompt, or raise context_tokens as far as the model goes"
             )

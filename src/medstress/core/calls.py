@@ -342,6 +342,13 @@ class Backend(ABC):
         """How much the model reads at once; None if that is unknown or has no limit."""
         return None
 
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """Return why each call is longer than the model reads, without computing anything.
+
+        None for a call that fits, and where that is unknown.
+        """
+        return [None] * len(calls)
+
     def token_starts(self, text: str) -> Sequence[int] | None:
         """Return where the model's tokens begin in a text, in characters; None if unknown."""
         return None

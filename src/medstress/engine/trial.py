@@ -113,10 +113,13 @@ def conduct(trial: Trial) -> TrialFlow:
     result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
     try:
         is_static = trial.attack.is_static_on(trial.item)
-        reason = _unseen(trial, traits) or trial.attack.obstacle(trial.item, trial.resources)
+        too_long = trial.victim.too_long.get((trial.dataset, trial.item.id))
+        reason = (
+            too_long or _unseen(trial, traits) or trial.attack.obstacle(trial.item, trial.resources)
+        )
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            if not is_static:
+            if too_long or not is_static:
                 return result
         clean = trial.item.candidate()
         result.before = yield from predict(

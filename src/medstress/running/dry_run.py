@@ -372,11 +372,12 @@ class _Counting:
         """
         attack, item, resources = trial.attack, trial.item, trial.resources
         is_unseen = trial.victim.misses(traits.edits_only)
-        key = (id(attack), is_unseen, trial.dataset, trial.group, item.id, item.unit)
+        is_long = (trial.dataset, item.id) in trial.victim.too_long
+        key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
             n, n_checks, growth = 0, None, traits.adds_bytes
-            is_static = attack.is_static_on(item)
-            is_open = not is_unseen and attack.obstacle(item, resources) is None
+            is_static = attack.is_static_on(item) and not is_long
+            is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
             if is_open or is_static:
                 n = attack.most_queries(item, resources)
             if is_open:

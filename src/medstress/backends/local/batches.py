@@ -49,9 +49,8 @@ def in_batches(
     for batch in plan_batches(
         lengths, overhead=overhead, max_tokens=max_tokens, max_waste=max_waste
     ):
-        for place, result in zip(
-            batch, in_halves([items[i] for i in batch], run, forget), strict=True
-        ):
+        of_batch = in_halves([items[i] for i in batch], run, forget)
+        for place, result in zip(batch, of_batch, strict=True):
             results[place] = result
     return results
 

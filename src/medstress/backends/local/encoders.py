@@ -233,6 +233,21 @@ class _Encoder(Backend):
     def _answered(self, calls: Sequence[Any]) -> list[Reply]:
         """Answer calls of this back end's kind."""
 
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """As the tokenizer counts; a text to tag is read in windows."""
+        pairs = [
+            [(call.prompt, one) for one in call.options]
+            if isinstance(call, Rank)
+            else [(call.text_a, call.text_b)]
+            if isinstance(call, Compare | Classify)
+            else []
+            for call in calls
+        ]
+        pieces = iter(self._pairs([pair for of_call in pairs for pair in of_call]))
+        lengths = [max((len(next(pieces)) for _ in of_call), default=0) for of_call in pairs]
+        failures = [too_long(length, self._longest) for length in lengths]
+        return [None if failure is None else failure.error for failure in failures]
+
     def close(self) -> None:
         """Drop the model."""
         del self._loaded

@@ -480,9 +480,8 @@ class PrefixScorer:
         forget = self.store.clear  # what is kept only saves time
         for row in self._rows(targets, afresh):
             groups = [[targets[place] for place in group] for group in row]
-            for group, part, values in zip(
-                row, groups, in_halves(groups, run, forget), strict=True
-            ):
+            scores = in_halves(groups, run, forget)
+            for group, part, values in zip(row, groups, scores, strict=True):
                 # None: even this trie alone does not fit, so try its targets in smaller ones.
                 final = values or in_halves(part, lambda part: run([part])[0], forget)
                 for place, value in zip(group, final, strict=True):
@@ -588,7 +587,7 @@ class PrefixScorer:
                     )
                     for kept, pair in zip(old, new, strict=True)
                 ]
-                self.store.put(group[place].context, layers)  # type: ignore[arg-type]
+                self.store.put(group[place].context, layers)
 
     def _plainly(self, targets: Sequence[Target]) -> list[list[float] | None]:
         """Score in padded rows, one per distinct context."""

@@ -142,7 +142,7 @@ class ScoreMemo(Generic[W]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
+class Prepared:
     """A call as tokens."""
 
     targets: list[Target]
@@ -176,8 +176,8 @@ class ScoreCalls(ABC):
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call, in order; all calls are planned together."""
-        prepared = self._prepare(calls)
-        ready = [one for one in prepared if isinstance(one, _Prepared)]
+        prepared = self.prepare(calls)
+        ready = [one for one in prepared if isinstance(one, Prepared)]
         values = iter(
             self._memo.complete(
                 [
@@ -191,8 +191,9 @@ class ScoreCalls(ABC):
         self.counters["tokens_forwarded"] = self._tokens_forwarded
         return [one if isinstance(one, Failure) else _scored(one, next(values)) for one in prepared]
 
-    def _prepare(self, calls: Sequence[Score]) -> list[_Prepared | Failure]:
-        prepared: list[_Prepared | Failure | str] = []
+    def prepare(self, calls: Sequence[Score]) -> list[Prepared | Failure]:
+        """Tokenise calls; a failure where a call cannot be answered."""
+        prepared: list[Prepared | Failure | str] = []
         for call in calls:
             try:
                 prepared.append(self._tokenizer.template.text(call.prompt))
@@ -204,14 +205,14 @@ class ScoreCalls(ABC):
             if isinstance(text, str)
         ]
         tokens = iter(self._tokenised(ready))
-        return [next(tokens) if isinstance(one, str) else one for one in prepared]  # type: ignore[misc]
+        return [next(tokens) if isinstance(one, str) else one for one in prepared]
 
     @property
     @abstractmethod
     def _tokens_forwarded(self) -> int: ...
 
     @abstractmethod
-    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[_Prepared | Failure]:
+    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[Prepared | Failure]:
         """Tokenise calls with the texts of their prompts."""
 
     @abstractmethod
@@ -221,12 +222,12 @@ class ScoreCalls(ABC):
 
 def _prepared(
     call: Score, n_prompt: int, targets: list[Target], source: Tokens = (), n_before: int = 0
-) -> _Prepared:
+) -> Prepared:
     """Count the tokens of a call; each sequence has `n_before` tokens outside its target."""
     scored = [target for target in targets if target.scored]
     # Letters need only their context, which is the same for all letters of one token.
     read = {one.context for one in scored} if call.first_token else [one.tokens for one in scored]
-    return _Prepared(
+    return Prepared(
         targets=targets,
         source=source,
         tokens_in=n_prompt + sum(len(target.scored) for target in targets),
@@ -234,7 +235,7 @@ def _prepared(
     )
 
 
-def _scored(one: _Prepared, values: list[Values]) -> Reply:
+def _scored(one: Prepared, values: list[Values]) -> Reply:
     """Sum each target's log probabilities; `values` are those of the targets that are scored."""
     if None in values:
         return out_of_memory(one.tokens_in)
@@ -298,7 +299,7 @@ class CausalScores(ScoreCalls):
         values = iter(self._scorer.log_probs(targets, afresh=afresh))
         return [[next(values) for _ in call] for call in calls]
 
-    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[_Prepared | Failure]:
+    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[Prepared | Failure]:
         tokens = self._tokenizer.continued(
             [(text, call.continuations, not isinstance(call.prompt, str)) for call, text in calls]
         )
@@ -306,7 +307,7 @@ class CausalScores(ScoreCalls):
             self._targets(call, *of_call) for (call, _), of_call in zip(calls, tokens, strict=True)
         ]
 
-    def _targets(self, call: Score, prompt: Tokens, *sequences: Tokens) -> _Prepared | Failure:
+    def _targets(self, call: Score, prompt: Tokens, *sequences: Tokens) -> Prepared | Failure:
         targets = targets_of(prompt, sequences, first_token=call.first_token)
         if any(target.scored and target.start == 0 for target in targets):
             return Failure(
@@ -370,8 +371,8 @@ class Seq2SeqScores(ScoreCalls):
     def _tokens_forwarded(self) -> int:
         return self._n_read
 
-    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[_Prepared | Failure]:
-        prepared: list[_Prepared | Failure] = []
+    def _tokenised(self, calls: Sequence[tuple[Score, str]]) -> list[Prepared | Failure]:
+        prepared: list[Prepared | Failure] = []
         for call, text in calls:
             (source,) = self._tokenizer.tokens([text], chat=not isinstance(call.prompt, str))
             # As in a chat, outputs get no special tokens.

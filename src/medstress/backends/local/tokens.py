@@ -10,13 +10,16 @@ from typing import Any, TypeAlias
 from pydantic_core import to_jsonable_python
 
 from medstress.backends.turns import ChatTemplate
-from medstress.core.calls import Failure, Prompt
+from medstress.core.calls import Call, Failure, Generate, Prompt
+from medstress.core.hashing import canonical_json
 
 Tokens: TypeAlias = tuple[int, ...]
 _LAST_WORDS = 4
 """More words than a continuation can change: it may extend the last word and split the space
 before it differently."""
 _PROBE = "a drug was given"
+_TEMPLATE_TOKENS = 512
+"""More than a chat template adds to a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +101,25 @@ def targets_of(
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLong(Failure):
+    """A call that is longer than the model reads."""
+
+
 def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
     """Return a failure if a call is longer than the model's positions, otherwise None."""
     if max_positions is None or n_tokens <= max_positions:
         return None
-    return Failure(
+    return TooLong(
         error=f"{n_tokens} tokens are more than the {max_positions} positions of the model; "
         "shorten the prompt or choose a model with a longer context"
     )
+
+
+def surely_fits(call: Call, most: int) -> bool:
+    """Return whether a call has at most `most` tokens however it is tokenised: none is empty."""
+    new = call.decoding.max_new_tokens if isinstance(call, Generate) else 0
+    return len(canonical_json(call.canonical()).encode()) + _TEMPLATE_TOKENS + new <= most
 
 
 def out_of_memory(n_tokens: int) -> Failure:

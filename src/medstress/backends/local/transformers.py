@@ -17,7 +17,14 @@ from medstress.backends.local.encoders import (
 from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.prefix import MAX_ENTRIES
 from medstress.backends.local.scores import CausalScores, ScoreCalls, Seq2SeqScores
-from medstress.backends.local.tokens import PromptTokenizer, Tokens, out_of_memory, too_long
+from medstress.backends.local.tokens import (
+    PromptTokenizer,
+    Tokens,
+    TooLong,
+    out_of_memory,
+    surely_fits,
+    too_long,
+)
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
     LENGTH,
@@ -105,6 +112,26 @@ class TransformersBackend(Backend):
         """The model's positions."""
         most = self._loaded.max_positions
         return None if most is None else Window(tokens=most, count=self._tokenizer.counts)
+
+    @in_compute_thread
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """As the tokenizer counts; texts with few characters are not tokenised."""
+        reasons: list[str | None] = [None] * len(calls)
+        most = self._loaded.max_positions
+        if most is None:
+            return reasons
+        long = [(i, call) for i, call in enumerate(calls) if not surely_fits(call, most)]
+        scores = [(i, call) for i, call in long if isinstance(call, Score)]
+        prepared: list[tuple[int, object]] = [
+            (i, self._prompt_tokens(call)) for i, call in long if isinstance(call, Generate)
+        ]
+        prepared += zip(
+            [i for i, _ in scores], self._scores.prepare([call for _, call in scores]), strict=True
+        )
+        for i, one in prepared:
+            if isinstance(one, TooLong):
+                reasons[i] = one.error
+        return reasons
 
     def token_starts(self, text: str) -> list[int] | None:
         """As the tokenizer says, if it knows."""
