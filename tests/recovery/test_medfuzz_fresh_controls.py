@@ -23,10 +23,9 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.prompts import load_prompts
-from medstress.significance.controls import Controls
+from medstress.significance.controls import Controls, RoleWriter
 from medstress.significance.flow import Success, significance_flow
 from medstress.significance.settings import Settings
-from medstress.significance.writer import RoleWriter
 from medstress.stats.permutation import ControlPlan, p_values
 from medstress.testing import tiny_questions
 
