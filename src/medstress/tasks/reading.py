@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 from unicodedata import normalize
 
@@ -72,6 +73,36 @@ def without_thoughts(text: str, own: Marks = None) -> str:
     return said.strip() if ends else said
 
 
+_TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
+_PAIR = re.compile(
+    r"([<\[◁])(\|?)(?!(?:p|ul|ol|li|h\d|div|table|tr|td|th|br|b|i|u|em|strong|code|sup|sub|span)\b)"
+    r"([A-Za-z][\w:-]{0,30})(\|?)([>\]▷])"
+)
+
+
+def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
+    """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
+
+    A pair that holds the end of the reply, or an answer, is none.
+
+    >>> unknown_marks("<notes>A? B?</notes> It is B."), unknown_marks("<answer>B</answer> I hope.")
+    (('<notes>', '</notes>'), None)
+    """
+    said = without_thoughts(text, own)
+    for match in islice(_PAIR.finditer(said), 20):
+        left, bar, name, closing_bar, right = match.groups()
+        closed = f"{left}{bar}/{name}{closing_bar}{right}"
+        end = said.find(closed, match.end())
+        is_answer = re.fullmatch(rf"{_TAG}|response|output|solution", name, re.IGNORECASE)
+        if (
+            end >= 0
+            and not is_answer
+            and re.search(r"\w", _PAIR.sub("", said[end + len(closed) :]))
+        ):
+            return match[0], closed
+    return None
+
+
 def next_question(text: str) -> int | None:
     """Return where a next question begins that the model goes on to write; None if nowhere.
 
@@ -91,7 +122,6 @@ def is_over(text: str, own: Marks = None) -> bool:
 
 # A plain text in which each option that is named is one character.
 
-_TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
 _REWRITES = [
     (re.compile(pattern, re.IGNORECASE | re.MULTILINE), new)
     for pattern, new in (
