@@ -281,8 +281,8 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
             for t in clean
             if isinstance(t.item, Question) and t.before and t.before.text
         ][:MOST_READ]
-        pairs = Counter(unknown_marks(text, spec.get("thoughts")) for text in texts)
-        del pairs[None]
+        marked = (unknown_marks(text, spec.get("thoughts")) for text in texts)
+        pairs = Counter(marks for marks in marked if marks is not None)
         for marks, n in pairs.most_common(1):
             if len(texts) >= LEAST and n > len(texts) / 2:
                 yield Remark(
