@@ -19,6 +19,7 @@ import orjson
 from medstress.backends import replies, server
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import ServerTrouble, Then
+from medstress.backends.turns import without_system
 from medstress.core.calls import (
     LENGTH,
     WITHHELD,
@@ -28,11 +29,11 @@ from medstress.core.calls import (
     Failure,
     Generate,
     Generated,
+    Message,
     ModelIdentity,
     Reply,
     Score,
     Scored,
-    without_system,
 )
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
@@ -265,8 +266,9 @@ class OpenAiBackend(Backend):
         if isinstance(prompt, str):
             body.setdefault("prompt", prompt)
         else:
-            turns = without_system(prompt) if learned.get("without_system") else prompt
-            body["messages"] = [{"role": m.role, "content": m.content} for m in turns if m.content]
+            turns: Sequence[Message] = [turn for turn in prompt if turn.content]
+            turns = without_system(turns) if learned.get("without_system") else turns
+            body["messages"] = [{"role": m.role, "content": m.content} for m in turns]
             if learned.get("max_completion_tokens"):
                 body["max_completion_tokens"] = body.pop("max_tokens")
             if "logprobs" in body:
