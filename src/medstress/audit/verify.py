@@ -23,6 +23,7 @@ from medstress.audit.verification import Verification
 from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
+from medstress.core.outcomes import TOO_LONG
 from medstress.core.text import edits_of
 from medstress.engine.replay import (
     TAKEN,
@@ -180,6 +181,9 @@ class _Verifying:
         """Replay an attempt of a trial; return why its attack did not run again, None if it did."""
         spec = {"budget": trial.attack.traits.budget}
         spec |= self._manifest["attacks"][trial.attack_label]
+        if stored.result.get("at") == TOO_LONG:  # only the model can tell, and it is not here
+            too_long = {(trial.dataset, trial.item.id): stored.result["note"]}
+            trial = replace(trial, victim=replace(trial.victim, too_long=too_long))
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench
         yield from _wrong_counts(stored, calls)

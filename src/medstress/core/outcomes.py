@@ -13,6 +13,8 @@ from medstress.core.text import Edit
 
 TARGETS = "ABCDEFGHIJ"
 """The letters a targeted goal may name."""
+TOO_LONG = "context"
+"""`at` of a trial on an item that its model cannot read, because it is too long."""
 
 
 class Outcome(StrEnum):

@@ -127,7 +127,8 @@ class Trial:
     """The edits of the pick, or of the perturbed copy."""
     queries: Queries = NO_QUERIES
     at: str | None = None
-    """For failed trials and those cut short: `baseline` or `attack`."""
+    """For failed trials and those cut short: `baseline` or `attack`; `TOO_LONG`: nothing could be
+    asked."""
     corrected: bool | None = None
     """Whether one edit of an item that was wrong made the answer right."""
     answers: tuple[str | None, ...] = ()

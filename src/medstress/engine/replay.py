@@ -291,9 +291,8 @@ class StoredAttack(Attack):
         return goal
 
     def is_static_on(self, item: Any) -> bool:
-        """Return that of the attack; not for an item that was too long to be asked about."""
-        is_asked = self.verdict != Verdict.NOT_ATTACKABLE or bool(self.calls)
-        return is_asked and self.of.is_static_on(item)
+        """Return that of the attack."""
+        return self.of.is_static_on(item)
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
         """Judge by the attack's rules; by what is stored where they read what is not here."""

@@ -28,7 +28,8 @@ class TrialResult:
     verdict: Verdict = Verdict.HELD
     """The referee's verdict: flipped if there is any success."""
     at: str | None = None
-    """For trials that failed or were cut short: `baseline` or `attack`."""
+    """For trials that failed or were cut short: `baseline` or `attack`; `TOO_LONG`: nothing could
+    be asked."""
     overtime: str | None = None
     """Why time ended it, if no answer did."""
     note: str | None = None

@@ -16,7 +16,7 @@ from medstress.core.calls import Reply
 from medstress.core.errors import BudgetExhausted, MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Edited, Item
-from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
@@ -163,7 +163,8 @@ def conduct(trial: Trial) -> TrialFlow:
         )
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            if too_long or not is_static:
+            result.at = None if too_long is None else TOO_LONG
+            if too_long is not None or not is_static:
                 return result
         clean = trial.item.candidate()
         result.before = yield from predict(

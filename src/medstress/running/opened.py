@@ -88,12 +88,11 @@ def opened_victims(
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
-        prepared.victims = [
-            with_long_items(victim, prepared.datasets, note)
-            if type(victim.backend).too_long is not Backend.too_long
-            else victim
-            for victim in prepared.victims
-        ]
+        for place, victim in enumerate(prepared.victims):
+            if type(victim.backend).too_long is not Backend.too_long:
+                prepared.victims[place], prepared.datasets = with_long_items(
+                    victim, prepared.datasets, note
+                )
         if baselines:
             check_baselines(prepared)
         yield

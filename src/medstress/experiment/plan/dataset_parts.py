@@ -78,29 +78,38 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
 
 def with_long_items(
     victim: Victim, parts: Sequence[DatasetPart], note: Callable[[str], None]
-) -> Victim:
-    """Return a victim that knows which items it cannot read; says how many of each data set.
+) -> tuple[Victim, list[DatasetPart]]:
+    """Return a victim that knows which items it cannot read, and the data sets with a note on them.
 
     Their trials end as not attackable, and nothing is asked about them.
+
+    Args:
+        victim: open.
+        parts: the data sets.
+        note: receives the notes as well.
     """
     too_long: dict[tuple[str, str], str] = {}
+    noted = []
     for part in parts:
         asked = victim.on(part.label)
-        calls = {item.id: _clean_calls(asked, item) for item in part.questions}
-        reasons = iter(victim.backend.too_long([call for own in calls.values() for call in own]))
+        calls = [(item, call) for item in part.questions for call in _clean_calls(asked, item)]
+        reasons = victim.backend.too_long([call for _, call in calls])
         of_part = {
-            (part.label, name): why
-            for name, own in calls.items()
-            if (why := next(filter(None, [next(reasons) for _ in own]), None))
+            (part.label, item.id): reason
+            for (item, _), reason in zip(calls, reasons, strict=True)
+            if reason is not None
         }
         if of_part:
-            note(
-                f"{len(of_part)} of {len(calls)} items of {part.label!r} are longer than victim "
-                f"{victim.label!r} reads at once, and are not attacked: "
+            text = (
+                f"{len(of_part)} of {len(part.questions)} items of {part.label!r} are longer than "
+                f"victim {victim.label!r} reads at once, and are not attacked: "
                 f"{next(iter(of_part.values()))}"
             )
+            note(text)
+            part = replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, text)))
         too_long |= of_part
-    return replace(victim, too_long=too_long) if too_long else victim
+        noted.append(part)
+    return (replace(victim, too_long=too_long) if too_long else victim), noted
 
 
 def _clean_calls(victim: Victim, item: Any) -> list[Call]:
