@@ -37,7 +37,7 @@ from medstress.engine.replay import (
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
-from medstress.entities.name_rules import DUPLICATE, EQUAL
+from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.follow_ups import distances
 from medstress.store.chain import Break

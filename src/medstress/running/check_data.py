@@ -24,8 +24,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.datasets.draw import draw
 from medstress.datasets.writing import row_from_question
-from medstress.entities.grouping import typed_options
-from medstress.entities.semantic_types import types_of
+from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import AttackTable, EntitiesTable
 from medstress.experiment.file.labels import group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment

@@ -250,7 +250,7 @@ class EntitiesTable(TomlTable):
     def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         from pydantic_core import PydanticCustomError
 
-        from medstress.entities.semantic_types import wrong_type
+        from medstress.entities.groups import wrong_type
 
         if reason := wrong_type(value):
             raise PydanticCustomError("type", "{reason}", {"reason": reason})

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError
 from medstress.core.items import check_words
-from medstress.entities.grouping import typed_options
-from medstress.entities.semantic_types import types_of
+from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import EntitiesTable
 from medstress.experiment.file.labels import group_labels, type_label
 
 if TYPE_CHECKING:
-    from medstress.entities.recognisers.recogniser import Recogniser
+    from medstress.entities.recognisers import Recogniser
     from medstress.experiment.plan.dataset_parts import DatasetPart
     from medstress.experiment.plan.parts import AttackPart
 
@@ -57,7 +56,7 @@ def recognise_mentions(
             has no mentions.
         DataError: a given mention cuts a word.
     """
-    from medstress.entities.recognisers.recogniser import recognise
+    from medstress.entities.recognisers import recognise
 
     labels = group_labels(tables)
     _check_types(tables, labels)
@@ -92,18 +91,17 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
     """Open one recogniser for all groups that use it."""
     table = tables[0]
     if table.recogniser == "spacy":
-        from medstress.entities.recognisers.spacy_pipeline import SpacyPipeline
+        from medstress.entities.recognisers import SpacyPipeline
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers.gazetteer import (
+    from medstress.entities.recognisers import (
         Gazetteer,
         Source,
         shipped_gazetteer,
         shipped_sources,
     )
-    from medstress.entities.tables import SHIPPED
-    from medstress.entities.vocabularies import load_vocabulary
+    from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
     for each in tables:
