@@ -48,8 +48,12 @@ _MODULES = {
     "compare": "comparing",
     "doctor": "doctor",  # it is there when a package that the others import is not
     "explain": "explaining",
+    "export": "viewing",
+    "figures": "viewing",
     "merge": "merging",
+    "report": "viewing",
     "review": "reviewing",
+    "summary": "viewing",
     "test": "significance",
     "verify": "verifying",
     "view": "viewing",

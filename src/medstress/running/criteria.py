@@ -25,7 +25,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.kinds import KINDS, Kind
 from medstress.significance.families import fixed_family
-from medstress.store.run_store import FILE
+from medstress.store.database import FILE
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""

@@ -23,12 +23,12 @@ from medstress.store import reviews
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import Counts, count
+from medstress.store.database import FILE
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, interpreting, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
-from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.views import make_views
 

@@ -27,12 +27,12 @@ from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.store.codec import decode_answer
+from medstress.store.database import FILE
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.opening import interpreting
 from medstress.store.reader import RunReader, StoredTrial, read
 from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
 from medstress.store.reviews import Review
-from medstress.store.run_store import FILE
 from medstress.store.spending import Spending
 
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
