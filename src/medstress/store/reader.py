@@ -18,6 +18,7 @@ import orjson
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
+from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store import reviews
 from medstress.store.chain import commits_after
@@ -51,6 +52,7 @@ ORDER BY e.trial, e.seq
 """
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class StoredTrial:
     """One finished trial, as stored."""

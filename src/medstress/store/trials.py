@@ -22,6 +22,7 @@ from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.errors import StoreError
 from medstress.core.evidence import Evidence, after_success
+from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
@@ -114,7 +115,7 @@ class Folder:
                 process began to write to it meanwhile.
         """
         self.path = path
-        with interpreting(path / FILE), closing(RunReader(path)) as reader:
+        with rare_collections(), interpreting(path / FILE), closing(RunReader(path)) as reader:
             self.manifest: Mapping[str, Any] = reader.manifest
             self.root: str | None = _root(reader, path)
             """Of the run and its reviews; None while it goes on."""
@@ -321,7 +322,7 @@ def trial_of(
         first=first,
         pick=pick,
         last=pick.answer if pick is not None else _answer(last),
-        edits=pick.edits if pick is not None else edits_of(result.get("edits", ())),
+        edits=pick.edits if pick else edits_of(result["edits"]) if result.get("edits") else (),
         queries=queries,
         at=result.get("at"),
         corrected=result.get("corrected"),
@@ -351,7 +352,7 @@ def _queries(row: StoredTrial) -> Queries:
         unchanged=result.get("n_unchanged") or 0,
         ties=result.get("n_ties") or 0,
         probes=len(result.get("probes", ())),
-        rejected=_n_rejected(result.get("records", ())),
+        rejected=_n_rejected(result["records"]) if result.get("records") else 0,
     )
     in_ledger = queries.paid + queries.cached + queries.failed
     if not 0 <= queries.asked <= in_ledger:
