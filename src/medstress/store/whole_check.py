@@ -12,6 +12,7 @@ from pathlib import Path
 from medstress.core.outcomes import Verdict
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
 from medstress.store.codec import decode_answer, decode_item
+from medstress.store.database import FILE
 from medstress.store.forgetting import UNFINISHED
 from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
 from medstress.store.review_store import FILE as REVIEW_FILE
@@ -23,7 +24,6 @@ from medstress.store.root import (
     kept_roots,
     last_rows,
 )
-from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges, wrong_rows
 
 _PAYERS = (

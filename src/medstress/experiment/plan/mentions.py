@@ -58,6 +58,9 @@ def recognise_mentions(
     """
     from medstress.entities.recognisers import recognise
 
+    carried = any(item.mentions for part in datasets for item in part.all_items)
+    usual = {"recogniser": "given" if carried else "gazetteer"}
+    tables = [one if one.recogniser else one.model_copy(update=usual) for one in tables]
     labels = group_labels(tables)
     _check_types(tables, labels)
     specs: dict[str, dict[str, Any]] = {}
@@ -127,7 +130,7 @@ def _one_type(table: EntitiesTable) -> str:
 def _key(table: EntitiesTable) -> str:
     """Return a key that is equal for groups with the same recogniser."""
     if table.recogniser != "spacy":
-        return table.recogniser
+        return str(table.recogniser)
     return repr([table.model, sorted((table.labels or {}).items()), table.linker])
 
 
@@ -135,7 +138,7 @@ def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None
     users: dict[str, tuple[str, str, str]] = {}
     for table, label in zip(tables, labels, strict=True):
         for type_ in sorted(types_of(table.type)):
-            key, first, name = users.setdefault(type_, (_key(table), label, table.recogniser))
+            key, first, name = users.setdefault(type_, (_key(table), label, str(table.recogniser)))
             if key != _key(table):
                 raise UsageError(
                     f"groups {first!r} ({name}) and {label!r} ({table.recogniser}) share the type "
