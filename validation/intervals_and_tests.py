@@ -20,6 +20,7 @@ from typing import Any
 
 import drawn_names
 import intervals
+import scores
 import slices
 import victims
 from limits import beyond
@@ -39,6 +40,8 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "names": drawn_names.names,
     "two_way": drawn_names.two_way,
     "slices": slices.slices,
+    "documents": scores.documents,
+    "worst": scores.worst,
 }
 
 

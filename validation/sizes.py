@@ -20,8 +20,7 @@ from drawn_tables import (
 from intervals import Cell
 from scipy.stats import binom, norm
 
-from medstress.stats.estimate import quantile
-from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.stats.estimate import benjamini_hochberg, holm, quantile
 from medstress.stats.power import detectable, needed, needed_equivalent, power_of
 
 LEVELS = (0.05, 0.01)

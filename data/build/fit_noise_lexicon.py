@@ -4,7 +4,7 @@
 
 FOLDER holds train.tsv of BC5CDR-chemical. For each number of its sentences in which a general word
 must stand, it prints the share of O tokens that swap noise changes (seed 0); of the one nearest to
-the published 31 % `medstress.entities.lexicon.ONE_IN` is made. Then the other statistics that
+the published 31 % `medstress.entities.vocabularies.ONE_IN` is made. Then the other statistics that
 METHODS 4.2 recovered of the published files, for that number, and how the share of O tokens depends
 on the size of the corpus.
 """
@@ -21,7 +21,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets import bc5cdr
 from medstress.datasets.source import DatasetOptions
-from medstress.entities.lexicon import ONE_IN, noise_lexicon
+from medstress.entities.vocabularies import ONE_IN, noise_lexicon
 
 PUBLISHED = 0.31
 TRIED = (1, 2, 3, 4, 5, 10, 20)

@@ -243,7 +243,7 @@ def test_json_nested_without_measure_within_a_folder_is_one_sentence(
 
 @pytest.mark.parametrize("piece", ["x", "x.", "e.g. A ", "A. ", "(", "x\u0301"])
 def test_a_document_of_a_million_letters_is_read_in_seconds(piece):
-    from medstress.core.sentence_splitting import sentence_spans
+    from medstress.core.passages import sentence_spans
 
     started = time.process_time()
     sentence_spans(piece * (1_000_000 // len(piece)))
@@ -275,9 +275,9 @@ def seconds_of(work) -> float:
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
-    from medstress.core.sentence_splitting import sentence_spans
+    from medstress.core.passages import sentence_spans
     from medstress.core.text import cut_word, edit_distance
-    from medstress.entities.synonym_files import _plain
+    from medstress.entities.synonyms import _plain
     from medstress.page.changes import _compare
 
     assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2

@@ -150,7 +150,6 @@ def test_a_bad_row_ends_with_the_check_of_its_file(bench, workbench, refused):
 @pytest.mark.parametrize(
     ("mentions", "words"),
     [
-        ([], "has no mentions"),
         ([{"field": "stem", "start": 0, "end": 4, "type": "T121"}], "no item is attackable"),
         ([{"field": "B", "start": 0, "end": 4, "type": "T047"}], "are of type T047"),
     ],

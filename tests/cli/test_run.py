@@ -321,8 +321,13 @@ def test_a_further_field_may_hold_any_number(bench, workbench, medstress, tmp_pa
     assert str(2**70) in to.read_text("utf-8")
 
 
-def test_a_data_set_without_any_mention_is_refused(bench, workbench, refused):
-    bench.write_items([{**row, "mentions": []} for row in workbench.questions(5)])
+def test_rows_without_mentions_are_searched_for_names(bench, workbench, refused, medstress):
+    names = ["aspirin", "warfarin", "metformin", "digoxin"]
+    rows = [{**row, "mentions": [], "options": names} for row in workbench.questions(5)]
+    bench.write_items(rows)
+    assert medstress(*bench.arguments()).code == 0
+    assert bench.summary()["results"][0]["n_not_attackable"] == 0
+    bench.tables["entities"][0]["recogniser"] = "given"
     message = refused()
     assert message.startswith("dataset 'cases' has no mentions, but")
     assert "gazetteer" in message

@@ -31,6 +31,22 @@ def test_starting_imports_nothing_heavy(way):
     assert done.stdout.endswith("loaded:\n")
 
 
+def test_a_summary_loads_what_it_needs(tmp_path):
+    code = """
+import sys
+from medstress.cli.app import medstress_cli
+medstress_cli(["summary", "nowhere"])
+import medstress.cli.viewing
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    loaded = done.stdout.split()
+    assert not {"pydantic", "polars", "scipy", "altair", "filelock"} & set(loaded)
+    assert sum(name.split(".")[0] == "medstress" for name in loaded) <= 120
+
+
 def of_children() -> float:
     """Seconds of the processor that ended children took: other tests may run beside them."""
     times = os.times()

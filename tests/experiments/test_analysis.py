@@ -238,7 +238,7 @@ def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     def never(self, prompts):
         raise AssertionError("embedded again")
 
-    monkeypatch.setattr("medstress.entities.prompts.PromptEncoder.encode", never)
+    monkeypatch.setattr("medstress.entities.embeddings.PromptEncoder.encode", never)
     again = run(two.write(), two.out).read().trials
     kept = [trial.first.similarity for trial in again if trial.first is not None]
     assert kept == [success.similarity for success in successes]

@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, StoreError, UsageError
-from medstress.store.run_store import FILE
+from medstress.store.database import FILE
 from rows import rows_of
 
 VICTIM = '''

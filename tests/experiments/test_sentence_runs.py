@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.analyses.cautions import CAUTIONS
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
@@ -570,16 +571,29 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("experiment", "sentence"),
+    ("experiment", "reason"),
     [
-        (
-            pairs(STATIC),
-            "controls = true is for questions and tagged texts, but the data are sentence pairs",
-        ),
+        (pairs(STATIC), "only in tagged texts can noise go round the entities"),
         (
             tagged({**STATIC, "search": "greedy", "budget": 4}),
-            "controls = true: none of the attacks has a control, because a search",
+            "a search perturbs no whole data set",
         ),
+    ],
+)
+def test_an_attack_without_a_control_stands_alone_and_the_run_says_why(
+    folder: Path, experiment: dict[str, Any], reason: str
+) -> None:
+    experiment["experiment"]["controls"] = True
+    summary = ms.run(experiment, out="run").summary()
+    assert [row["attack"] for row in summary["results"]] == ["swap_noise"]
+    cautions = Read.open(Path("run")).of(CAUTIONS)
+    assert cautions is not None
+    assert any(reason in remark.sentence for remark in cautions.remarks())
+
+
+@pytest.mark.parametrize(
+    ("experiment", "sentence"),
+    [
         (
             tagged({"name": "non_entity_noise", "of": {"name": "synonim"}}),
             "non_entity_noise: of: expected name = one of swap_noise",

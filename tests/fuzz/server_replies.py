@@ -144,7 +144,7 @@ def server() -> Server:
     """The server of this process; from now on its clients give up at once."""
     if not _running:
         defaults = Patience.__init__.__kwdefaults__ or {}
-        hurried = {"attempts": 2, "first": 1e-3, "longest": 1e-3, "connect": 2.0, "answer": 2.0}
+        hurried = {"attempts": 2, "first": 1e-3, "longest": 1e-3, "answer": 2.0}
         defaults.update({key: hurried[key] for key in defaults if key in hurried})
         _running.append(Server())
     return _running[0]

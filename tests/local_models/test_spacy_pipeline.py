@@ -13,8 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from medstress.core.errors import UsageError
-from medstress.entities.recognisers.recogniser import Found
-from medstress.entities.recognisers.spacy_pipeline import LINKER, SpacyPipeline
+from medstress.entities.recognisers import LINKER, Found, SpacyPipeline
 
 TEXT = "Aspirin helps gout, says Anna."
 CONCEPTS = {"aspirin": [("C1", 0.9), ("C3", 0.8)], "gout": [("C2", 1.0)], "anna": []}

@@ -33,7 +33,7 @@ def test_every_process_says_the_same_of_a_run() -> None:
 
 def test_ngram_vectors_are_the_same_in_every_process() -> None:
     code = (
-        "import hashlib; from medstress.entities.ngrams import NgramEncoder; "
+        "import hashlib; from medstress.entities.word_vectors import NgramEncoder; "
         f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
         "print(hashlib.sha256(v.tobytes()).hexdigest())"
     )

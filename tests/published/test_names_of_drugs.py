@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from medstress.entities.brand_pairs import shipped_drug_names
+from medstress.entities.drug_names import shipped_drug_names
 
 
 def test_what_becomes_generic_in_medqa_are_brands_and_no_words(published):

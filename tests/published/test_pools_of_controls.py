@@ -24,7 +24,7 @@ from medstress.attacks.controls.rewording import question_of
 from medstress.core.items import Question
 from medstress.datasets import medmcqa, medqa, sample
 from medstress.datasets.source import DatasetOptions
-from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+from medstress.entities.recognisers import shipped_gazetteer
 from medstress.testing import tiny_resources
 
 N = 200

@@ -21,8 +21,8 @@ from conversation_server import ConversationServer
 from medstress.api.run import Run, run
 from medstress.core.errors import OtherRunError
 from medstress.files.toml_values import toml_value
+from medstress.store.database import FILE
 from medstress.store.reader import RunReader
-from medstress.store.run_store import FILE
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 
 pytest.importorskip("openai")

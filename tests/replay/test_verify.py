@@ -18,7 +18,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Mention, Question
 from medstress.core.resources import Resources
 from medstress.engine.trial import Trial
-from medstress.entities.name_rules import NameRules
+from medstress.entities.alike import NameRules
 from medstress.entities.synonyms import SynonymGroups
 from medstress.running.kept_summary import keep_summary
 from medstress.running.prepare import prepare

@@ -19,8 +19,8 @@ from medstress.cli.app import medstress_cli
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
-from medstress.store.database import TakenOverError
-from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
+from medstress.store.database import FILE, LOCK, TakenOverError
+from medstress.store.run_store import RunStore, lock_folder
 
 DIES = """
 import os, signal, sys

@@ -27,6 +27,8 @@ ONE_LETTER = 0.9
 """Share of answers with one letter above which a model may not read the question."""
 LEAST = 10
 """Of fewer answers nobody can say that they are all alike."""
+MOST_READ = 100
+"""Replies of a model that are searched for marks of thoughts."""
 UNREADABLE = 0.1
 """Share of clean answers without a reading from which accuracy says little."""
 LETTER_MASS = 0.5
@@ -266,6 +268,32 @@ def _one_letter(run: Run) -> Iterator[Remark]:
             )
 
 
+def _unknown_marks(run: Run) -> Iterator[Remark]:
+    """Name the models most of whose replies hold a pair of marks that may hold their thoughts."""
+    from medstress.tasks.reading import unknown_marks
+
+    for place, clean in _clean_by_place(run.trials):
+        spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
+        while "task" in spec:
+            spec = spec["task"]
+        texts = [
+            t.before.text
+            for t in clean
+            if isinstance(t.item, Question) and t.before and t.before.text
+        ][:MOST_READ]
+        marked = (unknown_marks(text, spec.get("thoughts")) for text in texts)
+        pairs = Counter(marks for marks in marked if marks is not None)
+        for marks, n in pairs.most_common(1):
+            if len(texts) >= LEAST and n > len(texts) / 2:
+                yield Remark(
+                    rule="unknown_marks",
+                    where=place,
+                    sentence=f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} "
+                    f"hold {marks[0]} ... {marks[1]}, which is read as part of the answer. If it "
+                    f'holds thoughts, set thoughts = ["{marks[0]}", "{marks[1]}"] of the model.',
+                )
+
+
 def _unstable(run: Run) -> Iterator[Remark]:
     firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
     again = [first.repeats for first in firsts if first.repeats is not None]
@@ -366,6 +394,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _cut_short,
     _letter_mass,
     _one_letter,
+    _unknown_marks,
     _unstable,
     _servers,
     _stored_attacks,

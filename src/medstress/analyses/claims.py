@@ -53,8 +53,7 @@ from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Question
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
-from medstress.stats.estimate import Estimate, negated, unknown
-from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.stats.estimate import Estimate, benjamini_hochberg, negated, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import (
     RESAMPLES,

@@ -38,8 +38,7 @@ from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate
-from medstress.stats.multiplicity import holm
+from medstress.stats.estimate import Estimate, holm
 from medstress.stats.paired import LEAST_UNITS
 
 DECISIONS: tuple[Decision, ...] = get_args(Decision)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from medstress.analyses.run import Cell, Pairs, Run
-from medstress.analyses.scores import Key, Response, Sample, Scoring, responses
-from medstress.analyses.scorings import scoring_of
+from medstress.analyses.scores import Key, Response, Sample, Scoring, responses, scoring_of
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import RESAMPLES, bootstrapped

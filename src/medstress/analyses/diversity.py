@@ -166,8 +166,6 @@ def _resampled(seeds: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[bool, 
 
     An index is nan in a resample that has too few successes of the seed.
     """
-    from scipy.sparse import csr_array
-
     items = sorted({item for names in seeds for item in names})
     if not items:
         return []
@@ -176,12 +174,11 @@ def _resampled(seeds: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[bool, 
     indices = []
     with np.errstate(divide="ignore", invalid="ignore"):
         for i in range(len(seeds)):
-            names = sorted({name for kind in kinds for name in kind[i]})
-            column = {name: j for j, name in enumerate(names)}
-            places = [(row, column[name]) for row, kind in enumerate(kinds) for name in kind[i]]
-            rows, columns = np.array(places, dtype=np.int64).reshape(-1, 2).T
-            ones, shape = np.ones(len(places)), (len(kinds), len(names))
-            counts = drawn @ csr_array((ones, (rows, columns)), shape=shape)
+            # (name, look) in order, so that the columns of one name are next to each other.
+            places = sorted((name, row) for row, kind in enumerate(kinds) for name in kind[i])
+            starts = [at for at, (name, _) in enumerate(places) if name != places[at - 1][0]] or [0]
+            looks_of = [row for _, row in places]
+            counts = np.add.reduceat(drawn[:, looks_of], starts, axis=1)
             indices.append({form: gini_simpson(counts, unbiased=form) for form in (False, True)})
     return indices
 

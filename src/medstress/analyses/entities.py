@@ -106,6 +106,7 @@ class Tagging(Scoring):
     seed = 20_260_201
     undefined = "there is nothing to divide by"
     no_copy = "a search perturbs every entity apart, so there is no perturbed copy"
+    counts = "entities, those of the data and those of the model, in every seed"
     note = (
         "Strict: same tokens and same type. Relaxed: same type and a token in common. Seqeval "
         "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "

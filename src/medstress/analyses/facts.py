@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor
 
+import numpy as np
+
 from medstress.analyses import names
 from medstress.analyses.names import Noun, capital
 from medstress.analyses.results import Row
@@ -22,6 +24,7 @@ from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
 from medstress.stats.paired import LEAST_UNITS, Difference, tango
+from medstress.stats.shares import Mask
 
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
 """Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
@@ -78,24 +81,24 @@ class Facts:
         """What is counted."""
         return names.noun_of(self.trials[0])
 
-    def distinct(self, holds: Callable[[Trial], bool]) -> int:
+    def distinct(self, kept: Mask) -> int:
         """Count questions, or entities, over all seeds once."""
-        return len({(t.item.id, t.unit) for t in self.trials if holds(t)})
+        return len(np.unique(self.row.cell.units[2][kept]))
 
     @cached_property
     def n_all(self) -> int:
         """Questions of the data."""
-        return self.distinct(lambda t: True)
+        return len(np.unique(self.row.cell.units[2]))
 
     @cached_property
     def n_met(self) -> int:
         """Questions that could be attacked."""
-        return self.distinct(lambda t: t.is_answered or t.is_open_clean)
+        return self.distinct(self.row.cell.answered | self.row.cell.open_clean)
 
     @cached_property
     def n_right(self) -> int:
         """Questions that the model had right before any edit."""
-        return self.distinct(lambda t: t.is_eligible)
+        return self.distinct(self.row.cell.eligible)
 
     @cached_property
     def n_documents(self) -> int:
@@ -111,7 +114,7 @@ class Facts:
     @cached_property
     def open_clean(self) -> float:
         """Share of what could be attacked that has no readable answer before any edit."""
-        open_ = self.distinct(lambda t: t.is_open_clean)
+        open_ = self.distinct(self.row.cell.open_clean)
         return open_ / self.n_met if self.n_met else 0.0
 
     @property
@@ -140,12 +143,12 @@ class Facts:
     @cached_property
     def harmless_unseen(self) -> float:
         """Share of the attacked that the control showed no edit."""
-        return _share(self.control_cell, lambda t: t.saw_no_edit)
+        return _share(self.control_cell, lambda cell: cell.unseen)
 
     @cached_property
     def harmless_mute(self) -> float:
         """Share of the attacked without any readable answer under the control."""
-        return _share(self.control_cell, lambda t: t.is_mute)
+        return _share(self.control_cell, lambda cell: cell.mute)
 
     @property
     def is_judged(self) -> bool:
@@ -275,7 +278,7 @@ class Facts:
         low, high = self.taken.ends
         n, net = self.n_met if self.is_clean else self.n_right, self.net
         least, most = net.ends if net is not None else (None, None)
-        seen = self.distinct(lambda t: t.is_eligible and not t.saw_no_edit)
+        seen = self.distinct(self.row.cell.eligible & ~self.row.cell.unseen)
         controls = names.HARMLESS.get(self.control or "", "harmless edits")
         of = f" of {self.place}" if self.place else ""
         rest = f"; the worst of {self.n_results} results" if self.n_results > 1 else ""
@@ -490,10 +493,10 @@ def _at(estimate: Estimate, level: float) -> Estimate:
     return replace(estimate, low=max(-2.0, ends[0]), high=min(2.0, ends[1]))
 
 
-def _share(cell: Cell | None, holds: Callable[[Trial], bool]) -> float:
+def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
     if cell is None or not cell.eligible.any():
         return 0.0
-    return sum(t.is_eligible and holds(t) for t in cell.trials) / int(cell.eligible.sum())
+    return int(mask(cell).sum()) / int(cell.eligible.sum())
 
 
 def above(estimate: Estimate) -> bool:

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from medstress.core.trials import Trial
-from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.stats.estimate import benjamini_hochberg, holm
 from medstress.stats.permutation import ControlPlan
 
 LEVEL = 0.05

@@ -450,7 +450,7 @@ def _across_runs(trial: Trial) -> tuple[str, str, str, int]:
 def _unseen(cell: Cell) -> str | None:
     """Return how many eligible trials saw no edit, where these are too many to judge."""
     n = int(cell.eligible.sum())
-    unseen = sum(trial.saw_no_edit for trial in cell.trials)
+    unseen = int(cell.unseen.sum())
     return f"{unseen} of {n} eligible trials saw no edit" if unseen > UNSEEN * n else None
 
 

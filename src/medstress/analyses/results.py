@@ -6,12 +6,12 @@ same functions serve rows over all seeds, rows of one seed and slices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from medstress.analyses import controls, diversity, scores, scorings, success, validity
+from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
 from medstress.analyses.run import LEDGER, Cell, Run
@@ -82,7 +82,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
         diversity=diversity.part(run, cell),
-        scores=scorings.scores(run, cell),
+        scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
 
@@ -93,9 +93,15 @@ class Results(Shown):
 
     rows: Sequence[Row]
     """Over seeds, controls too."""
-    by_seed: Sequence[Row]
+    run: Run = field(metadata=HIDDEN)
     title = "Results"
     is_brief = True
+
+    def by_seed(self) -> Iterator[Row]:
+        """Yield the rows of every seed; one of one seed alone is also that seed's."""
+        for row in self.rows:
+            alone = len(row.key.seeds) == 1
+            yield from [row] if alone else (row_of(self.run, one) for one in row.cell.by_seed())
 
     @property
     def attacks(self) -> list[Row]:
@@ -140,6 +146,7 @@ class Results(Shown):
                 kind="bars",
                 x="attack",
                 y="share of right answers lost",
+                counts="trials: each question once in every seed",
                 points=tuple(bars),
             ),
             Chart(
@@ -173,15 +180,10 @@ class ResultsOfRun:
     name = "results"
 
     def compute(self, run: Run) -> Results | None:
-        """Compute every row; a row of one seed is also that seed's."""
-        if not run.cells:
-            return None
-        rows = [row_of(run, cell) for cell in run.cells]
-        by_seed: list[Row] = []
-        for row in rows:
-            alone = len(row.key.seeds) == 1
-            by_seed += [row] if alone else [row_of(run, one) for one in row.cell.by_seed()]
-        return Results(rows=rows, by_seed=by_seed)
+        """Compute every row."""
+        return (
+            Results(rows=[row_of(run, cell) for cell in run.cells], run=run) if run.cells else None
+        )
 
 
 RESULTS = ResultsOfRun()

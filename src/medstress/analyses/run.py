@@ -21,7 +21,7 @@ from medstress.analyses.people import with_words_of_people
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
-from medstress.core.trials import Trial
+from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
@@ -207,10 +207,8 @@ class Run:
 
         The first four are sums over its trials.
         """
-        counts = dict.fromkeys(LEDGER, 0)
-        for trial in cell.trials:
-            for name in LEDGER[:4]:
-                counts[name] += getattr(trial.queries, name)
+        sums = cell.queries.sum(axis=0).tolist()
+        counts = {**dict.fromkeys(LEDGER, 0), **dict(zip(LEDGER[:4], sums, strict=False))}
         for seed in cell.seeds:
             key = (*cell.place, cell.attack.label, seed)
             for name, n in self.folder.other_counts.get(key, {}).items():
@@ -251,7 +249,10 @@ class Cell:
         answered: the clean item was asked and answered.
         open_clean: the clean answer is unreadable or missing.
         lacks: an answer under attack is unreadable or missing.
+        mute: attacked, and none of its answers could be read.
+        unseen: attacked, and the model saw probes or the same text alone.
         unread: the first success is an unreadable answer.
+        queries: a `Queries` of each trial, shape (n, 10).
         first: query of the first success, `NEVER` without one.
     """
 
@@ -261,19 +262,26 @@ class Cell:
         "eligible",
         "first",
         "lacks",
+        "mute",
         "open_clean",
+        "queries",
         "seeds",
         "trials",
         "units",
         "unread",
+        "unseen",
     )
-    _MASKS = ("eligible", "answered", "open_clean", "lacks", "unread")
+    _MASKS = ("eligible", "answered", "open_clean", "lacks", "mute", "unseen", "unread")
+    _COLUMNS = (*_MASKS, "queries", "first")
 
     def __init__(self, trials: Sequence[Trial], units: Units, columns: Mapping[str, Any]) -> None:
         self.trials = tuple(trials)
         self.units = units
         self.arm: Arm = trials[0].arm
         self.seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
+        self.queries: NDArray[np.int64] = columns["queries"]
+        self.mute: Mask = columns["mute"]
+        self.unseen: Mask = columns["unseen"]
         self.eligible: Mask = columns["eligible"]
         self.answered: Mask = columns["answered"]
         self.open_clean: Mask = columns["open_clean"]
@@ -285,12 +293,28 @@ class Cell:
     def of(cls, trials: Sequence[Trial]) -> Cell:
         """Return the cell of trials of one attack in one place; there must be one."""
         marks = [
-            (t.is_eligible, t.is_answered, t.is_open_clean, t.lacks_answers, _is_unread(t))
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, _is_unread(t))
             for t in trials
         ]
-        masks = np.array(marks, dtype=bool).reshape(-1, len(cls._MASKS)).T
-        first = [NEVER if t.first is None else t.first.query for t in trials]
-        columns = {**dict(zip(cls._MASKS, masks, strict=True)), "first": np.array(first)}
+        eligible, answered, open_clean, lost, unread = np.array(marks, dtype=bool).T
+        queries = np.array([t.queries for t in trials], dtype=np.int64)
+        q = Queries(*queries.T)  # type: ignore[arg-type]
+        first = np.array([NEVER if t.first is None else t.first.query for t in trials])
+        unseen = eligible & (first == NEVER) & (q.asked <= q.probes + q.unchanged)
+        # A perturbed copy that equals its original was asked: nothing was there to change.
+        never_asked = unseen & (not trials[0].arm.attack.whole_copy)
+        read = q.asked - q.failed
+        columns = {
+            "eligible": eligible,
+            "answered": answered,
+            "open_clean": open_clean,
+            "lacks": lost | (q.unreadable > 0) | (q.failed > 0) | never_asked,
+            "mute": eligible & (read > 0) & (read <= q.unreadable),
+            "unseen": unseen,
+            "unread": unread,
+            "queries": queries,
+            "first": first,
+        }
         return cls(trials, number_units([t.path for t in trials]), columns)
 
     @property
@@ -306,14 +330,14 @@ class Cell:
     @property
     def budget(self) -> int:
         """The most queries an item; of an attack without a budget, the most that a trial asked."""
-        return max(self.attack.budget, *(t.queries.asked for t in self.trials))
+        return max(self.attack.budget, int(self.queries[:, 0].max()))
 
     def where(self, kept: Mask) -> Cell | None:
         """Return the cell with some of its trials; None if there is none."""
         trials = [trial for trial, keep in zip(self.trials, kept, strict=True) if keep]
         if not trials:
             return None
-        columns = {name: getattr(self, name)[kept] for name in (*self._MASKS, "first")}
+        columns = {name: getattr(self, name)[kept] for name in self._COLUMNS}
         return Cell(trials, self.units[:, kept], columns)
 
     def on_seeds(self, seeds: Iterable[int | None]) -> Cell:
@@ -344,7 +368,7 @@ class Cell:
 
     def with_first(self, first: NDArray[np.int64]) -> Cell:
         """Return the cell with other queries of first successes, shape (n,)."""
-        columns = {name: getattr(self, name) for name in self._MASKS}
+        columns = {name: getattr(self, name) for name in self._COLUMNS}
         return Cell(self.trials, self.units, {**columns, "first": first})
 
     def flipped(self, budget: int) -> Mask:

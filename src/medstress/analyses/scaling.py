@@ -41,8 +41,7 @@ from medstress.analyses.shown import (
 )
 from medstress.core.arms import Place
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
-from medstress.stats.estimate import Estimate, unknown
-from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
 from medstress.stats.permutation import sign_flip_p
 from medstress.stats.resampling import (
     RESAMPLES,

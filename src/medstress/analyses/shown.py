@@ -230,7 +230,20 @@ class Chart:
     """Whether the axis of values ends at 0 and 1."""
     by_model: bool = False
     """Whether the series are models, each with its colour everywhere."""
+    counts: str = ""
+    """What the counts at its marks are of."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What its marks, lines and counts are, then its notes."""
+        shares = [point.y for point in self.points if isinstance(point.y, Estimate)]
+        lines = any(share.low is not None for share in shares)
+        return (
+            *[f"Marks are the {self.y}; lines and shades are 95 % intervals."] * lines,
+            *[f"Counts are of {self.counts}."] * bool(self.counts),
+            *self.notes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

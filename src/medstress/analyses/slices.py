@@ -370,7 +370,7 @@ def _third(length: int, cuts: Sequence[int]) -> str:
 
 
 def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Sequence[str]:
-    from medstress.entities.semantic_types import SEMANTIC_TYPES
+    from medstress.entities.groups import SEMANTIC_TYPES
 
     names = set()
     for mention in item.mentions:

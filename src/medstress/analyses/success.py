@@ -19,7 +19,7 @@ from medstress.analyses.as_json import FLAT
 from medstress.analyses.run import NEVER, Cell
 from medstress.analyses.shown import Entry, Remark, where
 from medstress.core.outcomes import Verdict
-from medstress.core.trials import Trial
+from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, unknown, wilson_ends
 from medstress.stats.resampling import mean_over
 
@@ -81,26 +81,27 @@ class Counts:
 def counts(cell: Cell) -> Counts:
     """Count the trials of a cell."""
     lost = Counter(trial.verdict for trial in cell.trials if not trial.is_asked_clean)
-    queries = [trial.queries for trial in cell.trials]
+    ended = Counter(trial.verdict for trial in cell.trials)
+    queries = Queries(*cell.queries.sum(axis=0).tolist())
     return Counts(
         n_items=cell.items(),
         n_trials=len(cell.trials),
-        n_already_wrong=cell.count(Verdict.ALREADY_WRONG),
-        n_not_attackable=cell.count(Verdict.NOT_ATTACKABLE),
-        n_unreadable_at_baseline=cell.count(Verdict.UNREADABLE),
+        n_already_wrong=ended[Verdict.ALREADY_WRONG],
+        n_not_attackable=ended[Verdict.NOT_ATTACKABLE],
+        n_unreadable_at_baseline=ended[Verdict.UNREADABLE],
         n_failed_at_baseline=lost.total(),
         n_eligible=int(cell.eligible.sum()),
-        n_flipped=cell.count(Verdict.FLIPPED),
-        n_held=cell.count(Verdict.HELD),
-        n_measured=cell.count(Verdict.MEASURED),
-        n_cut_short=cell.count(Verdict.CUT_SHORT) - lost[Verdict.CUT_SHORT],
-        n_failed=cell.count(Verdict.FAILED) - lost[Verdict.FAILED],
-        n_unreadable_answers=sum(q.unreadable for q in queries),
-        n_unreadable_under_attack=sum(trial.is_mute for trial in cell.trials),
-        n_never_asked=sum(trial.saw_no_edit for trial in cell.trials),
-        n_unchanged=sum(q.unchanged for q in queries),
-        n_ties=sum(q.ties for q in queries),
-        n_rejected=sum(q.rejected for q in queries),
+        n_flipped=ended[Verdict.FLIPPED],
+        n_held=ended[Verdict.HELD],
+        n_measured=ended[Verdict.MEASURED],
+        n_cut_short=ended[Verdict.CUT_SHORT] - lost[Verdict.CUT_SHORT],
+        n_failed=ended[Verdict.FAILED] - lost[Verdict.FAILED],
+        n_unreadable_answers=queries.unreadable,
+        n_unreadable_under_attack=int(cell.mute.sum()),
+        n_never_asked=int(cell.unseen.sum()),
+        n_unchanged=queries.unchanged,
+        n_ties=queries.ties,
+        n_rejected=queries.rejected,
     )
 
 
@@ -224,13 +225,12 @@ def success(cell: Cell) -> Success:
     """Estimate ASR(B) = flipped within B / eligible, for the budget and every smaller one."""
     reading = cell.read("asr")
     decided = cell.mask(lambda t: t.verdict in (Verdict.FLIPPED, Verdict.HELD))
-    saw_edit = ~cell.mask(lambda t: t.saw_no_edit)
     queries = [trial.first.query for trial in cell.trials if trial.first is not None]
     changes = list(_probability_changes(cell))
     return Success(
         asr=cell.share(reading),
         asr_decided=cell.share(reading.only(decided)),
-        asr_asked=cell.share(reading.only(saw_edit)),
+        asr_asked=cell.share(reading.only(~cell.unseen)),
         asr_at=at_budgets(cell),
         queries_to_success=ToSuccess.of(queries),
         key_probability_change=_mean(cell, changes, "attacked answers"),
@@ -254,10 +254,11 @@ def at_budgets(cell: Cell) -> list[AtBudget]:
 
 def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
     """Yield place and change of P(key): to the first success, else to the last answer."""
-    for i, trial in enumerate(cell.trials):
+    for i in np.flatnonzero(cell.eligible).tolist():
+        trial = cell.trials[i]
         after = trial.last if trial.first is None else trial.first.answer
         letters = getattr(trial.item, "letters", "")
-        if not (trial.is_eligible and letters and trial.before and after):
+        if not (letters and trial.before and after):
             continue
         if trial.before.scores is not None and after.scores is not None:
             at = letters.index(trial.item.gold)

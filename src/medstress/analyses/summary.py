@@ -136,20 +136,18 @@ def summary(run: Run) -> dict[str, Json]:
     """Return the summary of a run, finished or not, as JSON values."""
     experiment = {"name": run.name, **{name: run.manifest[name] for name in _EXPERIMENT}}
     entries: dict[str, Json] = {name: [] for name in ALWAYS}
-    rows: dict[str, Json] = {"rows": [], "by_seed": []}
     for name, result in results_of(run):
-        if name == RESULTS.name:
-            rows = as_json(result)
-        else:
+        if name != RESULTS.name:
             made = as_json(result)
             entries[name] = made["rows"] if name in LISTS else made
+    results = run.of(RESULTS)
     return {
         "format": FORMAT,
         "experiment": experiment,
         "root": run.folder.root,
         "verdict": as_json(run.of(VERDICT)),
-        "results": [_pooled(row) for row in rows["rows"]],
-        "by_seed": [_of_seed(row) for row in rows["by_seed"]],
+        "results": [_pooled(as_json(row)) for row in results.rows] if results else [],
+        "by_seed": [_of_seed(as_json(row)) for row in results.by_seed()] if results else [],
         **entries,
         "warnings": [
             {"rule": remark.rule, "sentence": remark.sentence, "where": list(remark.where)}

@@ -14,8 +14,7 @@ from medstress.analyses.scores import score_tests
 from medstress.analyses.shown import Field, Shown, Table, column, label, place_labels, table
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import AttackRecord, Place
-from medstress.stats.estimate import Estimate
-from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
 
 CONTROLS, SAMPLERS = "controls", "samplers"

@@ -28,8 +28,8 @@ from medstress.analyses.scores import (
     Responses,
     Scoring,
     responses,
+    scoring_of,
 )
-from medstress.analyses.scorings import scoring_of
 from medstress.analyses.shown import (
     Chart,
     Field,

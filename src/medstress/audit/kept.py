@@ -14,8 +14,8 @@ from medstress.core.errors import MedstressError
 from medstress.files.inside import check_regular, read_inside
 from medstress.running.criteria import KEY, describe_baseline
 from medstress.store.chain import Break
+from medstress.store.database import SUMMARY
 from medstress.store.reader import RunReader
-from medstress.store.run_store import SUMMARY
 from medstress.version import __version__
 
 _RELATIVE = 1e-9

@@ -28,14 +28,13 @@ from medstress.datasets.source import Loaded, LoadedTexts
 from medstress.engine.replay import NotHereError, Recorded
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
+from medstress.entities.alike import NameRules, option_texts
 from medstress.entities.distances import NAMED
-from medstress.entities.name_rules import NameRules, option_texts
+from medstress.entities.groups import LABEL as NO_NAMES
+from medstress.entities.groups import NoNames, types_of
 from medstress.entities.names import DIFFERENT, variant_class
-from medstress.entities.no_names import LABEL as NO_NAMES
-from medstress.entities.no_names import NoNames
-from medstress.entities.semantic_types import types_of
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.entities.tables import SHIPPED
+from medstress.entities.vocabularies import SHIPPED
 from medstress.experiment.file.config import (
     AnalysisTable,
     EntitiesTable,

@@ -37,17 +37,17 @@ from medstress.engine.replay import (
 from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
-from medstress.entities.name_rules import DUPLICATE, EQUAL
+from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.follow_ups import distances
 from medstress.store.chain import Break
+from medstress.store.database import FILE
 from medstress.store.inquiries import INQUIRIES
 from medstress.store.missing import no_run
 from medstress.store.opening import interpreting
 from medstress.store.reader import RunReader, StoredWork
 from medstress.store.review_store import reviews_digests, with_reviews
 from medstress.store.root import SUPERSEDED, checked_root
-from medstress.store.run_store import FILE
 from medstress.store.whole_check import Whole, check_whole
 from medstress.version import __version__
 

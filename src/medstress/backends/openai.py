@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import orjson
@@ -18,6 +19,7 @@ import orjson
 from medstress.backends import replies, server
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import ServerTrouble, Then
+from medstress.backends.turns import without_system
 from medstress.core.calls import (
     LENGTH,
     WITHHELD,
@@ -27,11 +29,11 @@ from medstress.core.calls import (
     Failure,
     Generate,
     Generated,
+    Message,
     ModelIdentity,
     Reply,
     Score,
     Scored,
-    without_system,
 )
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
@@ -60,7 +62,7 @@ _FIELDS = {
     "response_format": re.compile(r"response_format|json_schema|schema|structured|grammar"),
 }
 """Fields that a server may not know, and what then stands in its words."""
-_TURNS = re.compile(r"system (role|message|prompt|turn)|roles? must alternate|alternat", re.I)
+_TURNS = re.compile(r"system (role|message|prompt|turn)|must alternate|alternating", re.I)
 _NEEDS = {
     False: ("log probabilities (logprobs)", "letter", "generate"),
     True: ("log probabilities of the prompt (echo with logprobs)", "text", "letter"),
@@ -102,7 +104,6 @@ class OpenAiBackend(Backend):
             url=url, model=options.model, key=key, key_env=options.api_key_env
         )
         self._where, self._model = self._server.where, options.model
-        self._match = replies.MatchModel(options.match_model or replies.MatchModel.LOOSE)
         self._options, self._omit = options, frozenset(options.omit)
         self._learned: Json = {}
         self._window = replies.Window()
@@ -192,7 +193,7 @@ class OpenAiBackend(Backend):
     # -- the three kinds of request ----------------------------------------------------------
     async def _generate(self, call: Generate) -> Reply:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
-        length, fields = call.decoding.max_new_tokens, {"seed": seed}
+        fields: Json = {"seed": seed}
         if call.schema:
             form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -211,10 +212,12 @@ class OpenAiBackend(Backend):
             ended = LENGTH if replies.is_cut(choices[0]) else None
             return Generated(text=text, finish_reason=ended, reasoning=reasoning)
 
-        return await self._ask(call, [replies.plain(call.prompt)], length, fields, read)
+        return await self._ask(
+            call, [replies.plain(call.prompt)], call.decoding.max_new_tokens, fields, read
+        )
 
     async def _letters(self, call: Score) -> Reply:
-        def read(choices: Sequence[Json]) -> Scored:
+        def read(choices: Sequence[Json]) -> Generated | Scored:
             message = choices[0].get("message")
             if isinstance(message, dict) and message.get("refusal"):
                 words = self._server.redacted(str(message["refusal"]))
@@ -263,8 +266,9 @@ class OpenAiBackend(Backend):
         if isinstance(prompt, str):
             body.setdefault("prompt", prompt)
         else:
-            turns = without_system(prompt) if learned.get("without_system") else prompt
-            body["messages"] = [{"role": m.role, "content": m.content} for m in turns if m.content]
+            turns: Sequence[Message] = [turn for turn in prompt if turn.content]
+            turns = without_system(turns) if learned.get("without_system") else turns
+            body["messages"] = [{"role": m.role, "content": m.content} for m in turns]
             if learned.get("max_completion_tokens"):
                 body["max_completion_tokens"] = body.pop("max_tokens")
             if "logprobs" in body:
@@ -301,15 +305,16 @@ class OpenAiBackend(Backend):
             if (n := replies.counted(reply, "prompt_tokens")) is not None and len(texts) == 1:
                 self._window.see(len(texts[0]), n)
             text = answered.text if isinstance(answered, Generated) else ""
-            return replace(answered, **replies.usage_of(reply, texts, text))
+            tokens: Any = replies.usage_of(reply, texts, text)
+            return replace(answered, **tokens)
 
         def adapt(trouble: ServerTrouble, sent: Json) -> bool:
             self._learn(trouble, sent)
             if self._body(call, length, fields) != sent:
                 return True
-            if "logprobs" in sent and re.search("echo|logprobs", trouble.said):
-                if trouble.status < 500 and not self._learned.get("gives_scores"):
-                    raise self._lacking(texts="echo" in sent, said=trouble.said)
+            about_scores = "logprobs" in sent and re.search("echo|logprobs", trouble.said)
+            if about_scores and trouble.status < 500 and not self._learned.get("gives_scores"):
+                raise self._lacking(texts="echo" in sent, said=trouble.said)
             return False
 
         return await self._connection.ask(
@@ -325,7 +330,9 @@ class OpenAiBackend(Backend):
     def _learn(self, trouble: ServerTrouble, sent: Json) -> None:
         """Learn from a refusal which fields the server does not know, or wants otherwise."""
         said, learned = trouble.said, self._learned
-        if "messages" in sent and trouble.status in (400, 422, 500) and _TURNS.search(said):
+        roles = [turn["role"] for turn in sent.get("messages", ())]
+        may_move = "system" in roles or any(one == other for one, other in pairwise(roles))
+        if may_move and trouble.status in (400, 422, 500) and _TURNS.search(said):
             learned.setdefault("without_system", said)
         elif trouble.status not in (400, 422, 501):
             return
@@ -339,10 +346,10 @@ class OpenAiBackend(Backend):
             # Decided by the body, because several requests may be refused at the same time.
             refused = sent["temperature"] == _ONLY or _UNKNOWN.search(said)
             learned["temperature"] = {**objection, "sent": None} if refused else objection
-        for field, words in _FIELDS.items():
-            if field in sent and words.search(said):
-                if field == "seed" or not learned.get("follows_schemas"):
-                    learned["left_out"] = {field: said, **learned.get("left_out", {})}
+        for name, words in _FIELDS.items():
+            may_go = name == "seed" or not learned.get("follows_schemas")
+            if may_go and name in sent and words.search(said):
+                learned["left_out"] = {name: said, **learned.get("left_out", {})}
 
     def _lacking(self, *, texts: bool, said: str = "") -> ServerTrouble:
         """Return the error for scores that did not come; if they never did, it stops the run."""
@@ -424,7 +431,7 @@ class OpenAiBackend(Backend):
                 "models must not be mixed; name the exact version in model",
                 Then.STOP,
             )
-        if not self._match.takes(name, self._model):
+        if not self._takes(name):
             way = f"set model = {name!r} if that is the one you mean, or "
             if self._listed and name not in self._listed:
                 way = ""  # the list would refuse it
@@ -436,6 +443,12 @@ class OpenAiBackend(Backend):
             )
         self._learned["answered_as"] = name
 
+    def _takes(self, name: str) -> bool:
+        """Return whether a name stands for the requested model."""
+        if self._options.match_model in (None, "loose"):
+            return replies.additions(name, self._model) is not None
+        return name == self._model or self._options.match_model == "any"
+
     def greet(self) -> None:
         """Check that the server is there and lists the model, before anything is charged.
 
@@ -446,10 +459,10 @@ class OpenAiBackend(Backend):
         # `transformers serve` loads any folder, and lists only what is in its cache.
         if not names or self._model.startswith("/"):
             return
-        if any(self._match.takes(name, self._model) for name in names):
+        if any(self._takes(name) for name in names):
             return
         described = self._connection.described()
-        if described is None or not self._match.takes(described, self._model):
+        if described is None or not self._takes(described):
             hint = replies.suggested(self._model, names[: server.MOST_NAMES])
             more = ", ..." if len(names) > _SHOWN else ""
             raise UsageError(
@@ -460,7 +473,7 @@ class OpenAiBackend(Backend):
             )
 
 
-def _withheld(call: Generate | Score, reason: str) -> Any:
+def _withheld(call: Generate | Score, reason: str) -> Generated | Scored:
     """Return the answer to a call that a filter or the model refuses: unreadable, with why."""
     if isinstance(call, Generate):
         return Generated(text="", finish_reason=WITHHELD, note=reason)

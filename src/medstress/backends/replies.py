@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from medstress.core.calls import LENGTH, Prompt
@@ -34,25 +33,21 @@ def text_of(choice: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """
     message = choice.get("message")
     if not isinstance(message, Mapping):
-        text = choice.get("text")
-        return (text if isinstance(text, str) else None), None
+        message = {"content": choice.get("text")}
     content = message.get("content")
-    thoughts = [_joined(message.get("reasoning_content")) or _joined(message.get("reasoning"))]
+    thoughts = [_joined(message.get("reasoning_content") or message.get("reasoning"))]
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, Mapping)]
-        is_thought = [part.get("type") in ("thinking", "reasoning") for part in parts]
-        thoughts += [
-            _joined([part]) for part, thought in zip(parts, is_thought, strict=True) if thought
-        ]
-        texts = [part for part, thought in zip(parts, is_thought, strict=True) if not thought]
+        apart = [part for part in content if part.get("type") in ("thinking", "reasoning")]
+        thoughts.append(_joined(apart))
+        texts = [part for part in content if part not in apart]
         content = _joined(texts) if texts else None
     reasoning = "\n".join(filter(None, thoughts)) or None
-    if isinstance(content, str):
-        return content, reasoning
-    if isinstance(refusal := message.get("refusal"), str):
-        return refusal, reasoning
-    is_silent = (reasoning is not None or is_cut(choice)) and not message.get("tool_calls")
-    return ("" if is_silent else None), reasoning
+    if not isinstance(content, str):
+        content = message.get("refusal")
+    if not isinstance(content, str):
+        is_silent = (reasoning or is_cut(choice)) and not message.get("tool_calls")
+        content = "" if is_silent else None
+    return content, reasoning
 
 
 def is_cut(choice: Mapping[str, Any]) -> bool:
@@ -61,16 +56,12 @@ def is_cut(choice: Mapping[str, Any]) -> bool:
 
 
 def _joined(value: Any) -> str:
-    """Join the texts of content in parts."""
-    if isinstance(value, str):
-        return value
+    """Return the text of a part, or of several."""
+    if isinstance(value, Mapping):
+        value = value.get("text") or value.get("thinking") or value.get("reasoning")
     if isinstance(value, list):
         return "".join(map(_joined, value))
-    if isinstance(value, Mapping):
-        return next(
-            (_joined(value[key]) for key in ("text", "thinking", "reasoning") if key in value), ""
-        )
-    return ""
+    return value if isinstance(value, str) else ""
 
 
 # -- tokens ----------------------------------------------------------------------------------
@@ -182,22 +173,27 @@ def text_scores(
         Sums and counts over the tokens that each continuation adds to the prompt; None if the
         server did not return the log probabilities of what it was sent.
     """
-    if len(choices) != len(sent):
+    added: list[Sequence[float]] = []
+    alone: Sequence[str] = ()
+    for choice, text in zip(choices, sent, strict=False):
+        logprobs = choice.get("logprobs")
+        named = logprobs if isinstance(logprobs, Mapping) else {}
+        tokens, values = named.get("tokens") or (), named.get("token_logprobs") or ()
+        # A server that ignores `echo` returns generated text instead.
+        is_echo = str(choice.get("text")).rstrip().endswith(text.rstrip()[-40:])
+        if not tokens or len(tokens) != len(values) or not is_echo:
+            return None
+        alone = alone or tokens
+        n = next(
+            (i for i, pair in enumerate(zip(alone, tokens, strict=False)) if pair[0] != pair[1]),
+            len(alone),
+        )
+        added.append(values[n:])
+    if len(added) != len(sent) or not all(added[1:]):
         return None
-    alone, *echoes = (_echo(choice, text) for choice, text in zip(choices, sent, strict=True))
-    sums, counts = [], []
-    for echo in echoes:
-        if alone is None or echo is None:
-            return None
-        pairs = enumerate(zip(alone[0], echo[0], strict=False))
-        n_shared = min(len(alone[0]), len(echo[0]))
-        start = next((i for i, (one, other) in pairs if one != other), n_shared)
-        added = echo[1][start:]
-        if not added or not all(isinstance(value, int | float) for value in added):
-            return None
-        sums.append(min(math.fsum(added), 0.0))
-        counts.append(len(added))
-    return tuple(sums), tuple(counts)
+    if not all(isinstance(value, int | float) for values in added[1:] for value in values):
+        return None
+    return tuple(min(math.fsum(v), 0.0) for v in added[1:]), tuple(map(len, added[1:]))
 
 
 def _listed(logprobs: Any) -> dict[str, float]:
@@ -205,13 +201,11 @@ def _listed(logprobs: Any) -> dict[str, float]:
 
     Servers use two shapes: `top_logprobs` (completions) and `content` (chat; llama.cpp for both).
     """
-    if not isinstance(logprobs, Mapping):
-        return {}
-    if content := logprobs.get("content"):
+    named = logprobs if isinstance(logprobs, Mapping) else {}
+    pairs = list(((named.get("top_logprobs") or [{}])[0] or {}).items())
+    if content := named.get("content"):
         tops = content[0].get("top_logprobs") or ()
         pairs = [(entry.get("token"), entry.get("logprob")) for entry in tops]
-    else:
-        pairs = list(((logprobs.get("top_logprobs") or [{}])[0] or {}).items())
     listed: dict[str, float] = {}
     for token, value in pairs:
         if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value):
@@ -220,56 +214,18 @@ def _listed(logprobs: Any) -> dict[str, float]:
     return listed
 
 
-def _echo(choice: Mapping[str, Any], text: str) -> tuple[list[str], list[Any]] | None:
-    """Return the tokens of an echoed text and their log probabilities; None without an echo."""
-    logprobs = choice.get("logprobs")
-    if not isinstance(logprobs, Mapping):
-        return None
-    tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
-    if not tokens or not values or len(tokens) != len(values):
-        return None
-    # A server that ignores `echo` returns generated text instead.
-    if not str(choice.get("text")).rstrip().endswith(text.rstrip()[-40:]):
-        return None
-    return list(tokens), list(values)
-
-
 # -- names -----------------------------------------------------------------------------------
-_DATE = re.compile(
-    r"[-@](?:"
+_ADDED = re.compile(
+    r"(?P<date>[-@](?:"
     r"20\d\d(?:-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?)?"  # 2024, 2024-08, 2024-08-06
-    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])"  # 0613
-    r"|[23]\d(?:0[1-9]|1[0-2])"  # 2411: year and month
-    r")(?![\w.])"
-)
-_SUFFIX = re.compile(
-    r"(?:"
-    r":latest|\.(?:gguf|bin|safetensors)|-\d{5}-of-\d{5}"
-    r"|@[\w.]+"  # a revision
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|[23]\d(?:0[1-9]|1[0-2])"  # 0613, 2411
+    r")(?![\w.]))|(?P<suffix>(?:"
+    r":latest|\.(?:gguf|bin|safetensors)|-\d{5}-of-\d{5}|@[\w.]+"  # the last: a revision
     r"|[-._:](?:gguf|ggml|awq|gptq|exl2|mlx|bnb|fp?(?:8|16|32)|bf16|nf4|(?:nv|mx)?fp4|int[48]"
-    r"|[48]-?bit|w\d+a\d+|i?q\d(?:_[a-z0-9]+)*)"
-    r")(?![a-z0-9])",
+    r"|[48]-?bit|w\d+a\d+|i?q\d(?:_[a-z0-9]+)*))(?![a-z0-9]))",
     re.I,
 )
-_NUMBER = re.compile(r"\d+")
-_ALIAS = re.compile(r"[-:]latest$", re.I)
-
-
-class MatchModel(StrEnum):
-    """Which answering model is taken for the requested one."""
-
-    EXACT = "exact"
-    """Only the very name."""
-    LOOSE = "loose"
-    """The name, or the name with a path, a suffix or a date."""
-    ANY = "any"
-    """Whatever answers first, as behind a router or a deployment's name."""
-
-    def takes(self, name: str, requested: str) -> bool:
-        """Return whether a name stands for the requested model."""
-        if self is MatchModel.LOOSE:
-            return additions(name, requested) is not None
-        return self is MatchModel.ANY or name == requested
+"""A date, or a suffix: a tag, file type, shard, revision or quantisation."""
 
 
 def additions(name: str, requested: str) -> dict[str, str] | None:
@@ -288,32 +244,25 @@ def additions(name: str, requested: str) -> dict[str, str] | None:
     full, wanted = name.casefold(), requested.casefold()
     if full == wanted:
         return {}
-    if len(full) != len(name):  # a letter that folds to two: the parts could not be cut out
-        return None
     # An alias such as `-latest` may be answered by the dated name that it stands for.
-    alias = _ALIAS.sub("", wanted)
+    alias = re.sub(r"[-:]latest$", "", wanted)
     for start in (0, *(match.end() for match in re.finditer(r"[/\\]", full))):
         for base in dict.fromkeys((wanted, alias)):
-            if not base or not full.startswith(base, start):
-                continue
-            added = _added(name[start + len(base) :])
-            if added is not None and (base == wanted or "date" in added):
-                return ({"path": name[:start]} if start else {}) | added
+            # A letter that folds to two would shift the parts.
+            if base and full.startswith(base, start) and len(full) == len(name):
+                added = _added(name[start + len(base) :])
+                if added is not None and (base == wanted or "date" in added):
+                    return ({"path": name[:start]} if start else {}) | added
     return None
 
 
 def _added(rest: str) -> dict[str, str] | None:
-    """Split what follows a name into dates and suffixes; None if anything else is in it."""
-    added: dict[str, str] = {}
-    while rest:
-        kind, match = "date", _DATE.match(rest)
-        if match is None:
-            kind, match = "suffix", _SUFFIX.match(rest)
-        if match is None:
-            return None
-        added[kind] = added.get(kind, "") + match[0]
-        rest = rest[match.end() :]
-    return dict(sorted(added.items(), reverse=True))
+    """Split what follows a name into suffixes and dates; None if anything else is in it."""
+    parts = list(_ADDED.finditer(rest))
+    if "".join(part[0] for part in parts) != rest:
+        return None
+    added = {kind: "".join(part[kind] or "" for part in parts) for kind in ("suffix", "date")}
+    return {kind: text for kind, text in added.items() if text}
 
 
 def suggested(requested: str, names: Sequence[str]) -> str:
@@ -330,11 +279,8 @@ def suggested(requested: str, names: Sequence[str]) -> str:
         last = name.casefold().rsplit("/", 1)[-1]
         return next((last[:i] for i in range(1, len(last)) if _added(last[i:])), last)
 
-    wanted = bare(requested)
     for name in names:
-        if additions(name, requested) is not None or bare(name) == wanted:
+        if additions(name, requested) is not None or bare(name) == bare(requested):
             return f"; did you mean {name!r}?"
-    numbers = _NUMBER.findall(wanted)
-    return did_you_mean(
-        requested, [name for name in names if _NUMBER.findall(bare(name)) == numbers]
-    )
+    size = re.findall(r"\d+", bare(requested))
+    return did_you_mean(requested, [x for x in names if re.findall(r"\d+", bare(x)) == size])

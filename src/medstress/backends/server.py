@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import math
 import os
 import re
 import socket
@@ -16,17 +17,11 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import (
-    AsyncIterable,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -56,9 +51,7 @@ _PIECE = 1 << 18
 """Bytes that are decoded at once."""
 _SENT = {"host", "accept", "content-type", "content-length", "connection"}
 """Headers of the client that may be sent; its others would reveal the system and versions."""
-_TOO_LONG = re.compile(
-    r"context.{0,12}(length|size|window)|maximum context|prompt is too long|too many tokens", re.I
-)
+_TOO_LONG = re.compile(r"context.{0,12}(length|size|window)|m context|too long|many tokens", re.I)
 _FILTERED = re.compile(r"content.?(filter|management|policy|moderation)|safety system", re.I)
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
 _ENCODED = "its answer in an encoding that was not requested"
@@ -257,34 +250,27 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     >>> retry_after({}) is None
     True
     """
-    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name, "")
-        try:
-            seconds = float(value) * scale
-        except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-            except (ArithmeticError, LookupError, TypeError, ValueError):
-                continue
-        if seconds == seconds:  # not NaN
-            return max(seconds, 0.0)
+    until = lambda date: email.utils.parsedate_to_datetime(date).timestamp() - time.time()  # noqa: E731
+    readers = ("-ms", lambda text: float(text) / 1e3), ("", float), ("", until)
+    for ending, read in readers:
+        with suppress(ArithmeticError, LookupError, TypeError, ValueError):
+            seconds: float = read(headers[f"retry-after{ending}"])
+            if not math.isnan(seconds):
+                return max(seconds, 0.0)
     return None
 
 
 def _about_the_redirect(server: Server, headers: Mapping[str, str]) -> str:
     """Say to which host a redirect points; nothing else in it can be trusted."""
-    try:
+    shown = "no readable address"
+    with suppress(ValueError):
         to = urlsplit(urljoin(server.url, headers.get("location", "")))
         host = (to.hostname or "") if to.port is None else f"{to.hostname}:{to.port}"
-    except ValueError:
-        host = ""
-    shown = server.redacted(host) if _HOST.fullmatch(host) else "no readable address"
-    if host and host.partition(":")[0] == urlsplit(server.url).hostname:
-        shown += " (the same host)"
-    return (
-        f"which points to {shown}; medstress follows no redirect: set base_url to the final "
-        "address, with the right http:// or https:// and path"
-    )
+        if _HOST.fullmatch(host):
+            same = " (the same host)" if to.hostname == urlsplit(server.url).hostname else ""
+            shown = server.redacted(host) + same
+    advice = "set base_url to the final address, with the right http:// or https:// and path"
+    return f"which points to {shown}; medstress follows no redirect: {advice}"
 
 
 def _code_and_words(raw: str) -> tuple[str, str]:
@@ -301,12 +287,12 @@ def _code_and_words(raw: str) -> tuple[str, str]:
     details = said.get("detail") if isinstance(said, dict) else said
     if isinstance(details, list) and all(isinstance(one, dict) for one in details):
         # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
-        said = "; ".join(f"{(one.get('loc') or ['?'])[-1]}: {one.get('msg')}" for one in details)
-    if isinstance(said, str) and isinstance(param := inner.get("param"), str):
-        said += f" ({param})" if param not in said else ""
-    return code if isinstance(code, str) else "", said if isinstance(said, str) else raw * bool(
-        said
-    )
+        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in details)
+    if not isinstance(said, str):
+        said = raw if said else ""
+    if isinstance(param := inner.get("param"), str) and param not in said:
+        said += f" ({param})"
+    return code if isinstance(code, str) else "", said
 
 
 def _trouble_of_client(error: BaseException, server: Server, models: list[str]) -> ServerTrouble:
@@ -376,7 +362,7 @@ class RateLimits:
     minute: float = 60.0
     """The period of the limits, in seconds."""
     clock: Callable[[], float] = time.monotonic
-    wait: Callable[[asyncio.Event, float], Awaitable[None]] = _or_later
+    wait: Callable[[asyncio.Event, float], Coroutine[Any, Any, None]] = _or_later
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _open: list[int] = field(default_factory=list)
@@ -419,7 +405,7 @@ class RateLimits:
         n = len(self._open) + len(self._ended)
         counted = sum(self._open) + sum(used for _, used in self._ended)
         # Usage may exceed a reservation that was reduced to the limit of a minute.
-        is_long = bool(self.tokens) and 0 < counted and counted + tokens > (self.tokens or 0)
+        is_long = self.tokens is not None and counted > 0 and counted + tokens > self.tokens
         if not is_long and (self.requests is None or n < self.requests):
             return 0.0
         # Strictly after the minute, so that a window with both its ends stays within the limit.
@@ -476,12 +462,9 @@ class Connection:
         self._loop = asyncio.new_event_loop()
         # Executors of the standard library keep a process until a name is resolved.
         names = DaemonThreads(max_in_flight, "medstress-names")
-
-        async def look_up(host: Any, port: Any, **how: Any) -> Any:
-            work = names.submit(lambda: socket.getaddrinfo(host, port, **how))
-            return await asyncio.wrap_future(work)
-
-        self._loop.getaddrinfo = look_up  # type: ignore[assignment]
+        self._loop.getaddrinfo = lambda *to, **how: asyncio.wrap_future(  # type: ignore
+            names.submit(partial(socket.getaddrinfo, *to, **how))
+        )
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -545,7 +528,10 @@ class Connection:
         jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
         return t.AsyncRetrying(
             stop=t.stop_after_attempt(attempts),
-            wait=lambda state: jitter(state) + (getattr(state.outcome.exception(), "wait", 0) or 0),
+            wait=lambda state: (
+                jitter(state)
+                + (getattr(state.outcome and state.outcome.exception(), "wait", 0) or 0)
+            ),
             retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),
             reraise=True,
         )

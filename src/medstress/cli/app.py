@@ -13,6 +13,7 @@ from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import outlive_reader, visible_output
 from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
+from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
 
 COMMANDS = (
@@ -48,8 +49,12 @@ _MODULES = {
     "compare": "comparing",
     "doctor": "doctor",  # it is there when a package that the others import is not
     "explain": "explaining",
+    "export": "viewing",
+    "figures": "viewing",
     "merge": "merging",
+    "report": "viewing",
     "review": "reviewing",
+    "summary": "viewing",
     "test": "significance",
     "verify": "verifying",
     "view": "viewing",
@@ -71,7 +76,7 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
         The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix,
         130 interrupted.
     """
-    with Stopping(arguments, drain_seconds) as stop, flags_are_said():
+    with Stopping(arguments, drain_seconds) as stop, flags_are_said(), rare_collections():
         return _guarded(arguments, stop)
 
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from medstress import recipes
 from medstress.analyses.run import Run as Read
-from medstress.analyses.summary import exit_code, summary
 from medstress.cli.display import display
 from medstress.cli.flags import check_limit
 from medstress.cli.merging import check_ray, given_shard, part_line, shard_ended
 from medstress.cli.showing import show, show_dry_run, write_report, write_verdicts
 from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
-from medstress.core.errors import StoreError, UsageError, install_command
+from medstress.core.errors import UsageError, install_command
 from medstress.core.words import command, quoted
 from medstress.experiment.file.sources import Source
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept_summary import keep_summary, renew_summary
+from medstress.running.kept_summary import keep_summary
 from medstress.running.opened import opened_victims
 from medstress.running.opening import Wish
 from medstress.running.prepare import prepare
@@ -167,61 +164,6 @@ def train_cli(args: argparse.Namespace) -> int:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
     print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
-
-
-def summary_cli(args: argparse.Namespace) -> int:
-    """Run `medstress summary`."""
-    read = Read.open(Path(args.folder))
-    if args.json:
-        print(json.dumps(summary(read), indent=1, allow_nan=False))
-        code = exit_code(read)
-    else:
-        code = show(read, wide=args.wide)
-        if not args.wide:
-            print(f"All tables and columns: {command('summary', args.folder, '--wide')}")
-    write_verdicts(read, args)
-    with suppress(StoreError):  # it may be read-only
-        renew_summary(read)
-    return code
-
-
-def report_cli(args: argparse.Namespace) -> int:
-    """Run `medstress report`."""
-    folders = [Path(folder) for folder in args.folders]
-    page = write_report(folders, args.out)
-    n = f" ({len(folders)} runs side by side)" if len(folders) > 1 else ""
-    print(f"report: {page}{n}")
-    return 0
-
-
-def export_cli(args: argparse.Namespace) -> int:
-    """Run `medstress export`."""
-    from medstress.api.results import Run
-
-    n = Run(args.folder).export(args.table, args.to)
-    print(f"{n} rows: {args.to}")
-    return 0
-
-
-def figures_cli(args: argparse.Namespace) -> int:
-    """Run `medstress figures`."""
-    from medstress.api.results import Run
-    from medstress.page.figures import INDEX, Made, Skipped
-
-    formats = [name.strip() for name in args.format.split(",") if name.strip()]
-    if not args.out.strip():
-        raise UsageError("--out: expected a folder, got an empty text")
-    found = Run(args.folder).figures(args.out, formats, args.paper)
-    for each in found:
-        if isinstance(each, Made):
-            print(f"{each.title}: {', '.join(sorted(each.files))}")
-            for remark in each.remarks:
-                print(f"warning: {each.title}: {remark}", file=sys.stderr)
-    for each in found:
-        if isinstance(each, Skipped):
-            print(f"not made: {each.title}: {each.reason}", file=sys.stderr)
-    print(f"figures: {Path(args.out) / INDEX}")
-    return 0
 
 
 def recipe_cli(args: argparse.Namespace) -> int:

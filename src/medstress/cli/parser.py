@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from medstress.cli.check_command import add_check
-from medstress.cli.deciding_commands import add_compare, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
     Parser,
     choice_flags,
+    entities_flag,
     experiment_flags,
+    reading_flags,
     run_flags,
+    settings_flag,
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, ray_flags, shard_flag
 from medstress.cli.verifying import add_verify
-from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
 
 KINDS = (
@@ -48,17 +48,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"medstress {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _demo(commands)
-    add_check(commands)
+    _check(commands)
     _run(commands)
     add_merge(commands)
     _tune(commands)
     _train(commands)
     _look(commands)
-    add_case(commands)
-    add_view(commands)
-    add_compare(commands)
+    _case(commands)
+    _view(commands)
+    _compare(commands)
     add_verify(commands)
-    add_test(commands)
+    _test(commands)
     add_explain(commands)
     _review(commands)
     _cache(commands)
@@ -309,3 +309,153 @@ def _list(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     recipe.add_argument("name", metavar="NAME", help="see: medstress list recipes")
     recipe.add_argument("--to", metavar="FILE", help="write it to this file")
+
+
+def _check(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress check`."""
+    check = commands.add_parser(
+        "check",
+        help="how your data are read, what of them can be attacked, and why the rest cannot",
+        description="Read data as a run would and show the first five items as understood, how "
+        "many each attack can attack, and why it cannot attack the rest. Mentions of drugs and "
+        "diseases are found by the built-in tables of names. No model is asked, and nothing is "
+        "written but the file of --to. The last line is the next command to type. Exit code 2 if "
+        "rows cannot be read.",
+    )
+    check.add_argument(
+        "data",
+        metavar="DATA",
+        help="a file or folder, a data set of `medstress list datasets`, or owner/name on the "
+        "Hugging Face hub",
+    )
+    check.add_argument(
+        "--limit", type=int, metavar="N", help="check a random sample of N items (default: 5,000)"
+    )
+    reading_flags(check)
+    entities_flag(check)
+    settings_flag(check)
+    check.add_argument(
+        "--to",
+        metavar="FILE",
+        help="FILE.jsonl or FILE.parquet: write the questions with typed mentions and group "
+        "labels; --set entities.recogniser=... says what finds them",
+    )
+    check.add_argument("--json", action="store_true", help="as JSON (format 1)")
+
+
+def _compare(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress compare`."""
+    compare = commands.add_parser(
+        "compare",
+        help="is B worse than A? Two runs, or two models of one, on the same items",
+        description="Compare two runs, or two models of one run, item by item and seed by seed. "
+        "Exit code 3 without --margin only if B is worse; with it unless B is shown to be no worse "
+        "than the margin.",
+    )
+    compare.add_argument(
+        "folder",
+        metavar="A",
+        help="the run that B is compared with; DIR#victim for a model of a run with several",
+    )
+    compare.add_argument("other", metavar="B", help="the run that the verdict is about")
+    compare.add_argument(
+        "--factor",
+        choices=("victim", "attack", "group"),
+        default="victim",
+        help="what is compared: models (the default), attacks, or what these draw names from",
+    )
+    compare.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="the measure that decides: accuracy_after (the default), accuracy, asr (the default "
+        "for attacks and groups), asr_net, or a score such as f1_after",
+    )
+    compare.add_argument(
+        "--margin", type=float, metavar="M", help="the largest difference that does not matter"
+    )
+    compare.add_argument("--json", action="store_true", help="as JSON (format 3)")
+    verdict_flags(compare)
+
+
+def _test(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress test`."""
+    test = commands.add_parser(
+        "test",
+        help="significance of MedFuzz successes",
+        description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
+        "what the attack says, or would any change do? The models, their keys and the settings "
+        "([test]) come from your experiment, never from the folder; the folder must be a run of "
+        "it. The same command resumes; other settings add to the folder.",
+    )
+    test.add_argument("folder", metavar="DIR")
+    test.add_argument(
+        "--experiment",
+        metavar="EXPERIMENT.toml",
+        help="the experiment of this run (default: what you ran in this folder)",
+    )
+    test.add_argument("--yes", action="store_true", help="ask the models without a question")
+    settings_flag(test)
+    which = test.add_mutually_exclusive_group()
+    which.add_argument(
+        "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"
+    )
+    which.add_argument(
+        "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
+    )
+    which.add_argument("--all", action="store_true", help="all successes (the default)")
+    test.add_argument(
+        "--null", choices=("matched", "neutral"), help="what a control is (default: matched)"
+    )
+    test.add_argument(
+        "--controls",
+        metavar="N",
+        help="controls per success, or adaptive: as many as --max-calls allows (the default)",
+    )
+    test.add_argument(
+        "--max-calls", type=int, metavar="N", help="most calls per success (default: 2000)"
+    )
+    test.add_argument(
+        "--generator",
+        choices=("lexicon", "attacker"),
+        help="who writes neutral insertions (default: lexicon)",
+    )
+    test.add_argument(
+        "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
+    )
+    test.add_argument(
+        "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"
+    )
+    test.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _case(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress case`."""
+    case = commands.add_parser(
+        "case",
+        help="one case: what changed, what was sent, what was answered; without ID a list",
+        description="Show one trial with everything that the run folder keeps about it: the text "
+        "with what was [-removed-] and {+added+}, what was sent to the model, its answers and "
+        "scores, the edits that failed before, the attempts of an attacker model.",
+    )
+    case.add_argument("folder", metavar="DIR")
+    case.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="trial id, its beginning, the id that the report shows, or an item id with one attack",
+    )
+    case.add_argument("--wide", action="store_true", help="list all cases, with all columns")
+    case.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _view(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress view`."""
+    view = commands.add_parser(
+        "view",
+        help="the report in a browser, with all cases, also while the run goes on",
+        description="Open the report from a server on this machine that nobody else can reach. It "
+        "has every case of the run, follows a run in progress, and writes no file. Ctrl+C ends it.",
+    )
+    view.add_argument("folder", metavar="DIR")
+    view.add_argument("--port", type=int, default=0, metavar="N", help="default: a free one")
+    view.add_argument("--no-browser", action="store_true", help="only print the address")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from os import sep
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
@@ -161,6 +160,8 @@ def install_command(extra: str = "") -> str:
     pip knows an installed medstress by its name. Where it does not, in a folder of sources, it
     would ask an index for the name, so the command names the sources.
     """
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         known = bool(version("medstress"))
     except PackageNotFoundError:

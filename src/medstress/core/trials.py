@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from medstress.core.arms import Arm
 from medstress.core.evidence import Evidence
+from medstress.core.frozen import fast_init
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.validity import REVIEW
@@ -47,6 +48,7 @@ class Validity(NamedTuple):
 UNKNOWN = Validity()
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Success:
     """One success of a trial."""
@@ -96,6 +98,7 @@ _ELIGIBLE = (Verdict.FLIPPED, Verdict.HELD, Verdict.MEASURED, Verdict.CUT_SHORT,
 _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
     """One attack on one item.
@@ -167,20 +170,9 @@ class Trial:
         return self.verdict is Verdict.UNREADABLE or not self.is_asked_clean
 
     @property
-    def lacks_answers(self) -> bool:
-        """Whether an answer under attack is unreadable or missing, or no edit was asked about.
-
-        A perturbed copy that equals its original was asked: nothing was there to change.
-        """
-        q = self.queries
-        never_asked = self.saw_no_edit and not self.arm.attack.whole_copy
-        return self.verdict in _LOST or q.unreadable > 0 or q.failed > 0 or never_asked
-
-    @property
-    def saw_no_edit(self) -> bool:
-        """Whether it is eligible and the model saw probes or the same text alone."""
-        q = self.queries
-        return self.is_eligible and self.first is None and q.asked <= q.probes + q.unchanged
+    def is_lost(self) -> bool:
+        """Whether it failed or was cut short."""
+        return self.verdict in _LOST
 
     @property
     def is_mute(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from medstress.core.sentence_splitting import sentence_spans
+from medstress.core.passages import sentence_spans
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.core.text import token_spans
 

@@ -16,18 +16,23 @@ from itertools import islice
 
 from medstress.core.calls import Backend, Failure, Reply, Request
 from medstress.core.errors import BackendError, MedstressError, StoreError, UsageError
+from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.engine.asking import OutOfTimeError
-from medstress.engine.backend_queue import BackendQueue, Batch, CallGroup, QueuedCall
-from medstress.engine.batches import deliver_known, most_held, next_batch
-from medstress.engine.deadlines import Deadlines
-from medstress.engine.garbage_collection import rare_collections
+from medstress.engine.backend_queue import (
+    BackendQueue,
+    Batch,
+    CallGroup,
+    QueuedCall,
+    deliver_known,
+    most_held,
+    next_batch,
+)
 from medstress.engine.inquiry import InquiryVerdict
-from medstress.engine.ledger import Exchange, Ledger
-from medstress.engine.progress import Limits, Progress
+from medstress.engine.ledger import Exchange, KnownAnswers, Ledger, SharedAnswers
+from medstress.engine.progress import Deadlines, Limits, Progress
 from medstress.engine.requests import VICTIM
 from medstress.engine.running_work import RunningWork
-from medstress.engine.shared_answers import KnownAnswers, SharedAnswers
 from medstress.engine.work import Result, Work
 
 WINDOW = 64

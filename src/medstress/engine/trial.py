@@ -6,18 +6,18 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.core.calls import Reply
-from medstress.core.errors import MedstressError, TrialError
+from medstress.core.errors import BudgetExhausted, MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict
-from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
@@ -32,8 +32,52 @@ from medstress.engine.asking import (
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.result import TrialResult
-from medstress.engine.session import Session
 from medstress.tasks.victim import Victim
+
+if TYPE_CHECKING:
+    import numpy
+
+
+class Session:
+    """Wraps the generator of one attack on one item.
+
+    Read `step`, answer with `tell`, until `step` is None; then `pick` is the candidate the
+    attack prefers.
+    """
+
+    def __init__(
+        self, attack: Attack, item: Any, rng: numpy.random.Generator, resources: Any
+    ) -> None:
+        self._steps = attack.run(item, rng, resources)
+        self.step: Step | None = None
+        self.pick: Edited | None = None
+        self._advance(self._steps.__next__)
+
+    def tell(self, replies: Replies) -> None:
+        """Send the answers to the current step, same length and order."""
+        self._advance(self._steps.send, replies)
+
+    def refuse(self, remaining: int) -> None:
+        """Throw `BudgetExhausted` at the current step, which asks for more than is left."""
+        self._advance(self._steps.throw, BudgetExhausted(remaining))
+
+    def close(self) -> None:
+        """Close the attack at its current step."""
+        self.step = None
+        self._steps.close()
+
+    def _advance(self, move: Callable[..., Step], *values: Any) -> None:
+        try:
+            self.step = move(*values)
+        except StopIteration as stop:
+            self.step, self.pick = None, stop.value
+        except BudgetExhausted:
+            self.step = None
+        else:
+            if self.step is None:
+                # None would read as the attack's end, and its next queries would be lost.
+                raise TypeError("it yielded None; expected a step")
+
 
 MAX_REFUSALS = 100
 DEFECT = "a defect of attack or task: "

@@ -17,11 +17,11 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
-from medstress.entities.array_cache import ArrayCache
+from medstress.entities.embeddings import NameVectors
 from medstress.entities.encoders import Progress
-from medstress.entities.name_vectors import NameVectors
+from medstress.entities.groups import types_of
 from medstress.entities.ontologies import TITLES, Ontology, load_ontology
-from medstress.entities.semantic_types import types_of
+from medstress.entities.vector_files import ArrayCache
 from medstress.files.functions import describe_error, load_function, source_hashes
 
 if TYPE_CHECKING:

@@ -1,15 +1,232 @@
-"""Which active ingredients a drug's name stands for: generic names, brands, salts, combinations."""
+"""Names of drugs: ingredients, classes, kin, and pairs of brand and generic name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from medstress.entities.drug_classes import names_a_class
-from medstress.entities.names import normalise
-from medstress.entities.tables import DRUG_NAMES, shipped_rows
+from medstress.core.drug_names import DrugNames
+from medstress.entities.names import normalise, variant_class
+from medstress.entities.vocabularies import DRUG_NAMES, shipped_rows
+
+_OF_THE_BODY_TEXT = """
+acetylcholine, acid alpha-glucosidase, adenosine, alcohol, alpha-glucosidase, amphetamine,
+angiotensin ii, arginine, ascorbic acid, beta-carotene, betaine, biotin, caffeine, calcium,
+carnitine, cocaine, collagenase, corticorelin, corticotropin, cortisol, cortisone, cysteine,
+dehydroepiandrosterone, dinoprost, dopamine, epinephrine, erythropoietin, estradiol, estrone,
+ethanol, folate, folic acid, glucagon, glucose, glutamine, glycerol, glycine, gonadorelin,
+histamine, hyaluronidase, hydrogen peroxide, insulin-like growth factor 1, interferon gamma, lipase,
+methamphetamine, niacin, nicotinamide, nicotine, nicotinic acid, nitric oxide, norepinephrine,
+oxytocin, phylloquinone, progesterone, pyridoxine, riboflavin, secretin, sermorelin, somatotropin,
+sulfur, testosterone, tetrahydrocannabinol, thiamine, thyroglobulin, thyrotropin, thyroxine,
+tyrosine, urea, urokinase, vasopressin, water
+"""
+_OF_THE_BODY = frozenset(map(str.strip, _OF_THE_BODY_TEXT.split(",")))
+"""In most questions these are measured, eaten, breathed or abused, not prescribed."""
+_MEASURED = frozenset(("albumin", "gonadotropin", "hormone", "vitamin"))
+"""Words of names of substances that the body or food holds."""
+
+_WORDS_TEXT = """
+acrescent amanda amen android artist blackhawk camden camila choice conserve copperas definity
+delivert depot dial dynamos ella endometrion entrust fractal gaster hyperstat imagent impulsor
+infed justice lactate linton luteinizing mammaton myelostat nikita nostril optimark pangram
+performist periplum pesos prelay prink pronase reconcile reno resolor sector senior sensor soma
+sonata stimul success sulla tabloid talion taxus teflon today tracer venter volley volumen
+"""
+WORDS = frozenset(_WORDS_TEXT.split())
+"""Words, names of people and of places that the table has as names of drugs."""
+
+
+def is_of_the_body(names: Collection[str]) -> bool:
+    """Return whether a substance is one that the body, food or air holds, or a habit.
+
+    >>> is_of_the_body(["albumin human", "albumin"]), is_of_the_body(["warfarin"])
+    (True, False)
+    """
+    return any(name in _OF_THE_BODY or not _MEASURED.isdisjoint(name.split()) for name in names)
+
+
+_STEM_TEXT = """
+pril=ace inhibitor,angiotensin converting enzyme inhibitor
+sartan=arb,angiotensin receptor blocker,angiotensin ii receptor blocker
+olol=beta blocker,beta adrenergic blocker
+dipine=calcium channel blocker,dihydropyridine
+statin=statin,hmg coa reductase inhibitor
+prazole=proton pump inhibitor,ppi
+tidine=h2 blocker,h2 receptor antagonist
+cillin=penicillin
+cycline=tetracycline
+floxacin=fluoroquinolone,quinolone
+thromycin=macrolide
+azole=azole,azole antifungal
+triptan=triptan
+gliptin=dpp 4 inhibitor
+gliflozin=sglt2 inhibitor
+glutide=glp 1 agonist,glp 1 receptor agonist
+glitazone=thiazolidinedione,glitazone
+setron=5 ht3 antagonist
+azepam=benzodiazepine
+azolam=benzodiazepine
+barbital=barbiturate
+oxetine=ssri
+triptyline=tricyclic antidepressant,tca
+pramine=tricyclic antidepressant,tca
+dronate=bisphosphonate
+dronic acid=bisphosphonate
+tinib=tyrosine kinase inhibitor
+ciclovir=antiviral
+navir=protease inhibitor
+tegravir=integrase inhibitor
+thiazide=thiazide,thiazide diuretic
+curium=neuromuscular blocker
+curonium=neuromuscular blocker
+caine=local anesthetic,local anaesthetic
+terol=beta agonist,beta 2 agonist
+zosin=alpha blocker,alpha 1 blocker
+dopa=dopamine precursor
+platin=platinum compound
+rubicin=anthracycline
+parin=low molecular weight heparin,heparin
+xaban=factor xa inhibitor
+coxib=cox 2 inhibitor
+lukast=leukotriene receptor antagonist
+mab=monoclonal antibody
+penem=carbapenem
+calciferol=vitamin d
+"""
+STEMS: dict[str, tuple[str, ...]] = {
+    stem: tuple(classes.split(","))
+    for stem, classes in (line.split("=") for line in _STEM_TEXT.strip().splitlines())
+}
+"""End of a generic name -> names of its class; the longest end that fits counts."""
+
+_PREFIXES = {
+    "cef": ("cephalosporin",),
+    "ceph": ("cephalosporin",),
+    "sulfa": ("sulfonamide",),
+    "ferrous": ("iron",),
+    "ferric": ("iron",),
+    "auranofin": ("gold",),
+    "aurothio": ("gold",),
+    "calcitriol": ("vitamin d",),
+    "calcifediol": ("vitamin d",),
+}
+
+_GROUP_WORDS = re.compile(
+    r"\b(agents?|agonists?|antagonists?|antibiotics?|anticoagula\w+|antidepressants?|antiepileptics?"
+    r"|antifungals?|antihistamines?|antihypertensives?|antimicrobials?|antipsychotics?|antivirals?"
+    r"|blockers?|chemotherapy|contraceptives?|corticosteroids?|cart|haart|diuretics?|drugs?"
+    r"|hormones?|inhibitors?|laxatives?|medications?|medicines?|nitrates?|nsaids?|opiates?|opioids?"
+    r"|salts?|sedatives?|statins?|steroids?|sulfonylureas?|vaccines?|vitamins?)\b"
+)
+
+
+def classes_of(ingredient: str) -> tuple[str, ...]:
+    """Return the classes of a generic name by its stem; empty if it has none of ours.
+
+    >>> classes_of("lisinopril")[0], classes_of("cefalexin"), classes_of("aspirin")
+    ('ace inhibitor', ('cephalosporin',), ())
+    """
+    fitting = [stem for stem in STEMS if ingredient.endswith(stem) and ingredient != stem]
+    if fitting:
+        return STEMS[max(fitting, key=len)]
+    return next((found for start, found in _PREFIXES.items() if ingredient.startswith(start)), ())
+
+
+ALL_CLASSES = frozenset(each for found in (*STEMS.values(), *_PREFIXES.values()) for each in found)
+
+
+def class_name(text: str) -> str | None:
+    """Return the class that a text names, in the singular, or None.
+
+    >>> class_name("Beta-blockers"), class_name("metoprolol")
+    ('beta blocker', None)
+    """
+    plain = " ".join(re.sub(r"[^a-z0-9 ]", " ", text.lower().replace("-", " ")).split())
+    for form in (plain, plain.removesuffix("s")):
+        if form in ALL_CLASSES:
+            return form
+    return None
+
+
+def names_a_class(text: str) -> bool:
+    """Whether a text speaks of some group of drugs, so that any drug may belong to it."""
+    return class_name(text) is not None or bool(_GROUP_WORDS.search(text))
+
+
+_OF_WORDS = {"key_plus_words": "child", "key_subset": "parent"}
+_ENANTIOMER = ("es", "lev", "levo", "ar", "dex", "dextro")
+"""Beginnings of the names of single enantiomers (INN and USAN); the rest names the racemate."""
+_METALS = {
+    **dict.fromkeys(("iron", "ferrous", "ferric"), "iron"),
+    **{
+        each: each
+        for each in (
+            *("aluminum", "bismuth", "calcium", "copper", "gold", "lithium", "magnesium"),
+            *("potassium", "silver", "zinc"),
+        )
+    },
+}
+"""First word of a salt -> the metal that acts. Sodium is left out: it mostly only carries an acid,
+and sodium chloride is not given for sodium bicarbonate."""
+
+
+def kin_of_sets(first: Iterable[str], second: Iterable[str]) -> str | None:
+    """Return what ingredients are to others, of which each of the first has an equal or kin.
+
+    Returns:
+        Kind of evidence, or None: one of the first has neither, or all are equal.
+
+    >>> kin_of_sets({"omeprazole"}, {"esomeprazole", "naproxen"})
+    'child'
+    >>> kin_of_sets({"esomeprazole", "naproxen"}, {"omeprazole"})
+    """
+    found: list[str] = []
+    others = sorted(second)
+    for one in sorted(first):
+        if one in others:
+            continue
+        kinds = [kind for other in others if (kind := kin(one, other))]
+        if not kinds:
+            return None
+        found.append(kinds[0])
+    return found[0] if found else None
+
+
+def kin(one: str, other: str) -> str | None:
+    """Return what the second of two unequal ingredients is to the first, or None.
+
+    >>> kin("insulin", "insulin lispro"), kin("levalbuterol", "albuterol")
+    ('child', 'parent')
+    >>> kin("lithium carbonate", "lithium citrate"), kin("metformin", "warfarin")
+    ('salt', None)
+    """
+    if worded := by_wording(one, other):
+        return worded
+    if _is_enantiomer(other, one):
+        return "child"
+    if _is_enantiomer(one, other):
+        return "parent"
+    metal = _metal(one)
+    return "salt" if metal and metal == _metal(other) else None
+
+
+def by_wording(one: str, other: str) -> str | None:
+    """Return whether the second name is the first with more words, `child`, or less, `parent`."""
+    return _OF_WORDS.get(variant_class(other, [one]))
+
+
+def _is_enantiomer(name: str, racemate: str) -> bool:
+    return any(name == start + racemate for start in _ENANTIOMER)
+
+
+def _metal(ingredient: str) -> str | None:
+    first, _, rest = ingredient.partition(" ")
+    return _METALS.get(first) if rest else None
+
 
 SOURCES = {
     "unii": "UNII list (FDA, 2025-06)",
@@ -58,7 +275,7 @@ class Placed:
     """False if the text says more than the drugs found in it."""
 
 
-class DrugNames:
+class DrugTable:
     """Looks up names of drugs; immutable once built."""
 
     def __init__(self, rows: Iterable[Sequence[str]]) -> None:
@@ -123,6 +340,50 @@ class DrugNames:
 
 
 @cache
-def drug_names() -> DrugNames:
+def drug_names() -> DrugTable:
     """Return the shipped table, read once."""
-    return DrugNames(shipped_rows(DRUG_NAMES))
+    return DrugTable(shipped_rows(DRUG_NAMES))
+
+
+_SHORTEST_PAIRED = 5
+"""Characters of a name; shorter ones are abbreviations (HCT), also of other things (BAL, PRES)."""
+
+
+@cache
+def shipped_drug_names() -> DrugNames:
+    """Return the generic names and brands of each substance of the shipped table.
+
+    Generic names are a substance's preferred, official and common names of five letters or more.
+    The one that takes the place of a brand is the preferred one without its salt (minocycline
+    hydrochloride gives minocycline), if the table has it so. Brands of one word of five letters or
+    more count: most others are combinations (Exforge HCT), name a form or are abbreviations.
+    Substances that the body, food or air holds and names that are words (Today) are left out, for
+    they seldom speak of a drug (`WORDS`).
+
+    The larger table (`drug_names`) places names and is not drawn from: among its
+    substances are charcoal, borax and carbon, and among its brands dapagliflozin, of metformin.
+    """
+    generics: dict[str, list[str]] = defaultdict(list)
+    brands: dict[str, list[str]] = defaultdict(list)
+    for concept, name, kind, _ in shipped_rows("drugs"):
+        if len(name) < _SHORTEST_PAIRED or name in WORDS:
+            continue
+        if kind == "brand":
+            brands[concept].append(name)
+        else:
+            generics[concept].append(name)
+    pairs, further = [], []
+    for concept, known in generics.items():
+        if is_of_the_body(known):
+            continue
+        main, stems = _without_salt(known), {name.split()[0] for name in known}
+        for brand in brands[concept]:
+            if brand.isalpha() and brand not in stems:
+                pairs.append((brand, main))
+                further += [(brand, name) for name in known if name != main]
+    return DrugNames.of(pairs, further)
+
+
+def _without_salt(names: Sequence[str]) -> str:
+    """Return the shortest name that the preferred one, the first, begins with as whole words."""
+    return min((name for name in names if f"{names[0]} ".startswith(f"{name} ")), key=len)

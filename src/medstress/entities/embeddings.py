@@ -1,38 +1,56 @@
-"""Vectors of names, computed once and cached on disk."""
+"""Vectors of names, keys and prompts, computed once and kept on disk; cosine distances."""
 
 from __future__ import annotations
 
+import math
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
-from medstress.entities import ngrams, word_vectors
+from medstress.core.seeding import rng_for
 from medstress.entities.encoders import (
     KNOWN_POOLINGS,
+    MAX_TOKENS,
     POOLINGS,
     RELEASED,
     Pooling,
     Progress,
+    SentenceFolder,
     TransformerEncoder,
     default_pooling,
     library_version,
     minilm_folder,
     model_folder,
+    read_folder,
     weights_hash,
 )
-from medstress.entities.sentence_folders import SentenceFolder, read_folder
-from medstress.entities.tables import existing_file
-from medstress.entities.vector_files import VectorFile, open_vectors, write_vectors
+from medstress.entities.vector_files import (
+    ArrayCache,
+    PreparedTexts,
+    VectorFile,
+    open_vectors,
+    write_vectors,
+)
+from medstress.entities.vocabularies import existing_file
+from medstress.entities.word_vectors import (
+    MEANS,
+    NGRAMS,
+    NgramEncoder,
+    WordVectors,
+    is_word_vectors,
+)
 from medstress.files.cache_folders import cache_dir
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _CHUNK = 1024
 """Texts that n-grams and word vectors are computed for at a time."""
@@ -76,7 +94,7 @@ class Embedder:
                 f"{did_you_mean(pooling, POOLINGS)}"
             )
         self.embedding = embedding
-        self._is_word_vectors = word_vectors.is_word_vectors(embedding)
+        self._is_word_vectors = is_word_vectors(embedding)
         self._is_model = embedding != "ngram" and not self._is_word_vectors
         if pooling is not None and not self._is_model:
             what = "the ngram embedding has" if embedding == "ngram" else "word vectors have"
@@ -96,9 +114,9 @@ class Embedder:
             UsageError: the model is not installed or not found.
         """
         if self.embedding == "ngram":
-            return content_hash([ngrams.ALGORITHM, list(self._corpus)])
+            return content_hash([NGRAMS, list(self._corpus)])
         if self._is_word_vectors:
-            return content_hash([word_vectors.ALGORITHM, file_hash(self._word_file)])
+            return content_hash([MEANS, file_hash(self._word_file)])
         # First, since its error names the extra that a missing model needs.
         weights = weights_hash(self._folder.model)
         return content_hash([weights, self.pooling, f"transformers {library_version()}"])
@@ -163,12 +181,12 @@ class Embedder:
                 progress(start + len(part), len(names))
 
     @cached_property
-    def _ngrams(self) -> ngrams.NgramEncoder:
-        return ngrams.NgramEncoder(self._corpus)
+    def _ngrams(self) -> NgramEncoder:
+        return NgramEncoder(self._corpus)
 
     @cached_property
-    def _word_vectors(self) -> word_vectors.WordVectors:
-        return word_vectors.WordVectors(self._word_file)
+    def _word_vectors(self) -> WordVectors:
+        return WordVectors(self._word_file)
 
     @cached_property
     def _word_file(self) -> Path:
@@ -203,3 +221,297 @@ class Embedder:
 def _shifted(progress: Progress | None, before: int, n_all: int) -> Progress | None:
     """Return a callback that reports the progress of a chunk as progress of the whole."""
     return None if progress is None else lambda done, _: progress(before + done, n_all)
+
+
+_CACHE_BYTES = 8 << 20
+"""Memory for distances: those of the keys whose trials draw next, and a few before."""
+_BLOCK = 128
+"""Names whose vectors are read at a time."""
+_ANCHORS_AT_ONCE = 64
+"""Anchors whose distances are computed together, fewer if they would not fit into the cache."""
+_SLACK = 1.01
+"""Widens a search range against rounding errors."""
+
+
+class NameVectors:
+    """Vectors of names and anchors in one space; reading is thread-safe.
+
+    Texts are embedded on demand. Vectors stay on disk and are read as needed, so memory does not
+    grow with the items, and hardly with the names.
+    """
+
+    def __init__(self, names: Sequence[str], embedder: Embedder) -> None:
+        self.names = names
+        self._embedder = embedder
+        self._prepared: list[PreparedTexts] = []
+        self._distances: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+        self._last_anchor: tuple[str, NDArray[np.float64]] | None = None
+
+    @cached_property
+    def _file(self) -> VectorFile:
+        return self._embedder.vector_file(self.names)
+
+    @cached_property
+    def vectors(self) -> NDArray[np.float32]:
+        """Unit vectors of the names, shape (n_names, n_dimensions); zero where undefined."""
+        return self._file.mapped()
+
+    @cached_property
+    def lengths(self) -> NDArray[np.float64]:
+        """Lengths of the vectors, shape (n_names,): 1, or 0 where undefined."""
+        return np.concatenate([np.linalg.norm(block, axis=1) for block in self._blocks()])
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str] = (), progress: Progress | None = None
+    ) -> None:
+        """Embed the names, all anchors and all texts; later calls need no model.
+
+        Args:
+            anchors: in the order in which their distances will be requested; neighbours in this
+                order are computed together.
+            texts: other texts whose vectors will be requested.
+            progress: called with (done, all) while vectors are computed.
+        """
+        if "_file" not in self.__dict__:
+            self._file = self._embedder.vector_file(self.names, progress)
+        ordered = list(dict.fromkeys(anchors))
+        new = sorted(text for text in {*ordered, *texts} if self._texts_with(text) is None)
+        if new:
+            file = self._embedder.vector_file(new, progress)
+            self._prepared.append(PreparedTexts(new, file, ordered))
+
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """Return the unit vector of any text, shape (n_dimensions,); zero where undefined.
+
+        A text that was not prepared is embedded now.
+        """
+        for prepared in self._prepared:
+            known = prepared.vector(text)
+            if known is not None:
+                return known
+        (vector,) = self._embedder.vectors([text], keep=False).astype(np.float64)
+        return np.asarray(vector)
+
+    def _texts_with(self, text: str) -> PreparedTexts | None:
+        return next((texts for texts in self._prepared if text in texts), None)
+
+    def distance(self, anchor: str, text: str) -> float:
+        """Return 1 - cos(anchor, text); nan if a vector is undefined."""
+        one, other = self._anchor_vector(anchor), self.vector(text)
+        lengths = math.sqrt(one @ one) * math.sqrt(other @ other)
+        return max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
+
+    def _anchor_vector(self, anchor: str) -> NDArray[np.float64]:
+        """Return the anchor's vector; the last one is kept, since requests for it come in a row."""
+        last = self._last_anchor
+        if last is None or last[0] != anchor:
+            self._last_anchor = last = (anchor, self.vector(anchor))
+        return last[1]
+
+    def is_defined(self, anchor: str) -> bool:
+        """True if a text has a vector other than zero."""
+        return bool(self._anchor_vector(anchor).any())
+
+    def nearer_than(self, limit: float, anchor: str) -> NDArray[np.int64]:
+        """Return the names with 1 - cos(anchor, name) < limit, ascending, for a tiny `limit`.
+
+        Nearly equal vectors have nearly equal projections on any direction. Exact distances are
+        computed only for the few names whose two projections are near those of the anchor.
+        """
+        vector = self._anchor_vector(anchor)
+        length = math.sqrt(vector @ vector)
+        if not length:
+            return np.array([], np.int64)
+        # Unit vectors with 1 - cos < limit differ by less than sqrt(2 limit), and so do their
+        # projections.
+        radius = _SLACK * math.sqrt(2 * limit)
+        names, projections = self._by_projection
+        first, second = (vector @ self._directions / length).tolist()
+        start, stop = projections[0].searchsorted((first - radius, first + radius)).tolist()
+        near = names[start:stop][np.abs(projections[1, start:stop] - second) < radius]
+        close = [i for i in near.tolist() if self._distance_to(i, vector, length) < limit]
+        return np.array(sorted(close), np.int64)
+
+    def _distance_to(self, i: int, vector: NDArray[np.float64], length: float) -> float:
+        """Return 1 - cos of a vector and the vector of name i, which is not zero."""
+        (name,) = self._file.rows(i, i + 1).astype(np.float64)
+        return 1 - float(vector @ name) / (length * float(self.lengths[i]))
+
+    @cached_property
+    def _directions(self) -> NDArray[np.float64]:
+        """Two random but fixed directions, shape (n_dimensions, 2)."""
+        drawn = rng_for(0, "shadows", "", "").standard_normal((self._file.shape[1], 2))
+        return np.asarray(drawn / np.linalg.norm(drawn, axis=0))
+
+    @cached_property
+    def _by_projection(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Names with a vector, sorted by the first projection of their unit vectors.
+
+        Returns:
+            Indices of the names, (n_defined,), and both their projections, (2, n_defined).
+        """
+        projections = np.concatenate([block @ self._directions for block in self._blocks()])
+        defined = np.flatnonzero(self.lengths)
+        projections = (projections[defined] / self.lengths[defined, None]).T
+        order = np.argsort(projections[0])
+        return defined[order], np.ascontiguousarray(projections[:, order])
+
+    def distances(self, anchor: str) -> NDArray[np.float64]:
+        """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""
+        known = self._distances.find(anchor)
+        if known is not None:
+            return known
+        prepared = self._texts_with(anchor)
+        # At most half the cache, or the last rows would push out the first.
+        limit = max(min(self._distances.n_bytes // (16 * len(self.names)), _ANCHORS_AT_ONCE), 1)
+        anchors = [anchor] if prepared is None else prepared.neighbours(anchor, limit)
+        # Copies, since a view of one row would keep the whole array alive.
+        rows: dict[str, NDArray[np.float64]] = {
+            text: row.copy()
+            for text, row in zip(anchors, self._cosine_distances(anchors), strict=True)
+        }
+        for text, row in rows.items():
+            self._distances.keep(text, row)
+        return rows[anchor]
+
+    def _cosine_distances(self, anchors: Sequence[str]) -> NDArray[np.float64]:
+        """Return 1 - cos of each anchor and every name, shape (n_anchors, n_names)."""
+        vectors = np.stack([self.vector(anchor) for anchor in anchors])
+        lengths = np.linalg.norm(vectors, axis=1)[:, None]
+        distances = np.empty((len(anchors), len(self.names)))
+        for start, block in zip(range(0, len(self.names), _BLOCK), self._blocks(), strict=True):
+            part = slice(start, start + len(block))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cosines = (vectors @ block.T) / (lengths * self.lengths[None, part])
+            distances[:, part] = np.maximum(1 - cosines, 0)
+        return distances
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        """Yield the vectors in blocks, since all of them in float64 may not fit into memory."""
+        for start in range(0, len(self.names), _BLOCK):
+            yield self._file.rows(start, start + _BLOCK).astype(np.float64)
+
+
+CountTokens: TypeAlias = Callable[[list[str]], list[int]]
+"""Returns the number of tokens of each text, without special tokens."""
+
+WINDOWS = "windows of whole words, unit vectors averaged by tokens; version 1"
+"""Identifies the treatment of long texts in hashes."""
+
+SLACK = 8
+"""Tokens of a window left free, since a word may have one more inside a text than alone."""
+
+_WORD = re.compile(r"\S+\s*")
+
+
+class PromptEncoder:
+    """Computes unit vectors of whole prompts.
+
+    *Differs from the paper*, whose library truncates prompts at the model's limit (128 to 512
+    tokens), so that an edit of an option, near the end of the prompt, would be lost. Here a longer
+    prompt is read in windows of whole words. Its vector is the mean of their unit vectors, weighted
+    by their tokens and scaled to unit length. Shorter prompts are read whole.
+
+    References:
+        Xian et al., "Assessing biomedical knowledge robustness in large language models by
+        query-efficient sampling attacks", TMLR 2025 (prompt semantic similarity).
+    """
+
+    def __init__(
+        self, embedding: str, pooling: str | None = None, base: Path | None = None
+    ) -> None:
+        """Check the arguments; the first prompt loads the model.
+
+        Args:
+            embedding: as for a group, see `Embedder`.
+            pooling: how token states become a vector; None: the model's usual one.
+            base: folder that a relative model path starts from.
+
+        Raises:
+            UsageError: the pooling is unknown.
+        """
+        self._embedder = Embedder(embedding, pooling, base=base)
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of everything that determines a vector.
+
+        Raises:
+            UsageError: the model is not installed or not found.
+        """
+        return content_hash([self._embedder.identity, WINDOWS, MAX_TOKENS, SLACK])
+
+    def encode(self, prompts: Sequence[str]) -> NDArray[np.float64]:
+        """Return unit vectors, shape (n_prompts, n_dimensions)."""
+        counts = [[1]] * len(prompts)
+        pieces = [[prompt] for prompt in prompts]
+        if self._embedder.folder is not None:
+            cut = [windows(prompt, self._limit, self._count) for prompt in prompts]
+            pieces = [[text for text, _ in parts] for parts in cut]
+            counts = [[n for _, n in parts] for parts in cut]
+        texts = [text for parts in pieces for text in parts]
+        vectors = self._embedder.vectors(texts, keep=False).astype(np.float64)
+        weights = np.array([n for parts in counts for n in parts], dtype=np.float64)
+        starts = np.cumsum([0, *(len(parts) for parts in pieces[:-1])])
+        sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        return np.asarray(sums / np.where(lengths > 0, lengths, 1))
+
+    @cached_property
+    def _tokenizer(self) -> Callable[..., dict[str, list[list[int]]]]:
+        from transformers import AutoTokenizer
+
+        assert self._embedder.folder is not None
+        found: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
+            str(self._embedder.folder.model), local_files_only=True, trust_remote_code=False
+        )
+        return found
+
+    @cached_property
+    def _limit(self) -> int:
+        tokenizer: object = self._tokenizer
+        folder = self._embedder.folder
+        folder_limit = (folder.max_tokens if folder else None) or MAX_TOKENS
+        model_limit = int(getattr(tokenizer, "model_max_length", MAX_TOKENS))
+        n_special = len(self._tokenizer([""])["input_ids"][0])
+        return min(MAX_TOKENS, folder_limit, model_limit) - n_special - SLACK
+
+    def _count(self, texts: list[str]) -> list[int]:
+        found = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
+        return [len(ids) for ids in found["input_ids"]]
+
+
+def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
+    """Cut a text at white space into pieces of at most `limit` tokens.
+
+    Args:
+        text: any text.
+        limit: most tokens of a piece, counted word by word.
+        count: counts tokens.
+
+    Returns:
+        Pieces in order with their numbers of tokens (at least 1); joined they give the text. A word
+        longer than the limit is split.
+
+    >>> windows("one two three", 2, lambda texts: [len(text.split()) for text in texts])
+    [('one two ', 2), ('three', 1)]
+    """
+    (n_tokens,) = count([text])
+    if n_tokens <= limit:
+        return [(text, max(n_tokens, 1))]
+    step = max(limit // 4, 1)  # a character is four tokens at most
+    words: list[str] = []
+    found = _WORD.findall(text)
+    for word, n in zip(found, count(found), strict=True):
+        if n > limit:
+            words += [word[i : i + step] for i in range(0, len(word), step)]
+        else:
+            words.append(word)
+    pieces: list[tuple[str, int]] = []
+    for word, n in zip(words, count(words), strict=True):
+        if pieces and pieces[-1][1] + n <= limit:
+            piece, taken = pieces[-1]
+            pieces[-1] = (piece + word, taken + n)
+        else:
+            pieces.append((word, n))
+    return [(piece, max(n, 1)) for piece, n in pieces]

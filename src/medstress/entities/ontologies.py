@@ -10,7 +10,7 @@ import numpy as np
 
 from medstress.core.hashing import content_hash
 from medstress.entities.names import normalise, word_set
-from medstress.entities.tables import shipped_bytes, shipped_rows
+from medstress.entities.vocabularies import shipped_bytes, shipped_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,22 +14,21 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions
 from medstress.core.validity import VARIANT_CLASSES
-from medstress.entities.array_cache import ArrayCache
-from medstress.entities.distances import Distance, open_distance
-from medstress.entities.embeddings import Embedder
-from medstress.entities.encoders import Progress
-from medstress.entities.evidence import option_evidence
-from medstress.entities.name_rules import (
+from medstress.entities.alike import (
     DUPLICATE,
     EQUAL,
     NameRules,
+    Relations,
     forbidden_texts,
+    option_evidence,
     option_texts,
 )
-from medstress.entities.name_vectors import NameVectors
+from medstress.entities.distances import Distance, open_distance
+from medstress.entities.embeddings import Embedder, NameVectors
+from medstress.entities.encoders import Progress
 from medstress.entities.names import DIFFERENT, VariantIndex
-from medstress.entities.relations import Relations
 from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vector_files import ArrayCache
 from medstress.entities.vocabularies import Vocabulary
 
 if TYPE_CHECKING:

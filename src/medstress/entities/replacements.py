@@ -1,19 +1,23 @@
-"""Other names for the mentions of a corpus: synonyms, near names and abbreviations."""
+"""Other names for the mentions of a corpus: synonyms, near names, abbreviations, stand-ins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from medstress.core.errors import UsageError
+from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens, tokenise
 from medstress.entities.embeddings import Embedder
 from medstress.entities.names import folded
-from medstress.entities.recognisers.gazetteer import MAX_INITIALS, is_initials
+from medstress.entities.recognisers import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
 from medstress.entities.vocabularies import Vocabulary, load_vocabulary
 
@@ -225,3 +229,129 @@ def _shipped() -> ConceptNames:
 
 def _lowered(name: str) -> Tokens:
     return tokenise(name.lower())
+
+
+def defined_abbreviations(
+    sentences: Iterable[tuple[Sequence[str], Sequence[str]]], direction: str
+) -> Replacements:
+    """Return the short forms of long mentions as written, and long forms in lower case.
+
+    Args:
+        sentences: (tokens, IOB2 labels) of the whole corpus.
+        direction: `expand`, `contract` or `both`.
+
+    Returns:
+        Mention in lower case -> its other forms, in the order of their definitions.
+
+    >>> tokens = "Myocardial infarction ( MI ) was rare".split()
+    >>> labels = ["B-D", "I-D", "O", "B-D", "O", "O", "O"]
+    >>> defined_abbreviations([(tokens, labels)], "both")
+    {'mi': (('myocardial', 'infarction'),), 'myocardial infarction': (('MI',),)}
+    """
+    found: dict[str, dict[Tokens, None]] = {}
+    for tokens, labels in sentences:
+        for first, second in pairwise(entities_of(labels)):
+            is_bracketed = (
+                second.start == first.end + 1
+                and second.end == second.start + 1 < len(tokens)
+                and (tokens[first.end], tokens[second.end]) == ("(", ")")
+            )
+            long, short = tuple(tokens[first.start : first.end]), tokens[second.start]
+            if not (is_bracketed and first.type == second.type and _abbreviates(short, long)):
+                continue
+            lowered = tuple(token.lower() for token in long)
+            if direction != "contract":
+                found.setdefault(short.lower(), {})[lowered] = None
+            if direction != "expand":
+                found.setdefault(" ".join(lowered), {})[(short,)] = None
+    return {mention: tuple(names) for mention, names in found.items()}
+
+
+def _abbreviates(short: str, long: Tokens) -> bool:
+    is_short = 2 <= len(short) <= MAX_INITIALS and short.isalnum() and not short.islower()
+    return is_short and long[0][:1].lower() == short[0].lower() and len(short) < len("".join(long))
+
+
+LISTED, NEAREST = "listed", "nearest"
+"""Where a name comes from."""
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_MIN_LETTERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surrogates:
+    """Other names of mentions, and where they come from."""
+
+    table: Replacements
+    """Mention -> tokens of other names, best first."""
+    sources: Mapping[str, str]
+    """Mention -> `listed` or `nearest`."""
+
+
+def listed_first(
+    mentions: Mapping[str, str],
+    written: Mapping[str, Collection[str]],
+    synonyms: str,
+    vocabulary: str | None,
+    embedding: str,
+    base: Path,
+    without: Collection[str] = (),
+) -> Surrogates:
+    """Return the listed names of each mention, or the nearest name if none is listed.
+
+    Args:
+        mentions: tokens joined by spaces, in lower case -> type.
+        written: mention -> its spellings in the texts; a mention has no nearest name unless one of
+            them is a word (`is_word`).
+        synonyms: as for `load_synonyms`.
+        vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
+        embedding: as in `[[entities]]`.
+        base: folder that relative paths start from.
+        without: names that must not be used, after `folded`.
+
+    Raises:
+        UsageError: a type has no built-in vocabulary, or a file or model is missing.
+    """
+    listed = {
+        mention: kept
+        for mention, names in strict_names(mentions, synonyms, base).items()
+        if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
+    }
+    others = {
+        mention: type_
+        for mention, type_ in mentions.items()
+        if mention not in listed and any(map(is_word, written[mention]))
+    }
+    near = related_names(others, vocabulary, embedding, base, is_candidate=_candidates(without))
+    sources = {**dict.fromkeys(listed, LISTED), **dict.fromkeys(near, NEAREST)}
+    return Surrogates(table={**listed, **near}, sources=sources)
+
+
+def is_word(name: str) -> bool:
+    """True if a name has a word of four letters or more that is not an acronym.
+
+    >>> [is_word(name) for name in ("HTN", "5-FU", "NaCl", "eye", "AML cells", "gout")]
+    [False, False, False, False, True, True]
+    """
+    words = _LETTERS.findall(name)
+    return any(len(word) >= _MIN_LETTERS and not _is_acronym(word) for word in words)
+
+
+def _is_acronym(word: str) -> bool:
+    stem = word.removesuffix("s")
+    return len(stem) <= MAX_INITIALS and 2 * sum(map(str.isupper, stem)) >= len(stem)
+
+
+def _candidates(without: Collection[str]) -> Callable[[Sequence[str]], list[bool]]:
+    """Return a function that tells which names of a vocabulary may be used."""
+
+    def are_candidates(names: Sequence[str]) -> list[bool]:
+        # In a vocabulary that is all in capitals, case does not mark acronyms.
+        is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
+        return [
+            is_word(name.lower() if is_upper_case else name) and folded(name) not in without
+            for name in names
+        ]
+
+    return are_candidates

@@ -1,14 +1,17 @@
-"""Vectors on disk: .npy files whose last line identifies their content."""
+"""Vectors on disk, texts whose vectors are there, and a cache of arrays in memory."""
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 import tokenize
 import weakref
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 import numpy as np
 
@@ -17,6 +20,50 @@ from medstress.files.writing import atomic_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+Kind = TypeVar("Kind", np.float64, np.int64, np.int32)
+
+
+class ArrayCache(Generic[Kind]):
+    """Arrays by key, shared between threads and therefore read-only.
+
+    The bound counts bytes, so a large vocabulary takes no more memory than a small one. The last
+    array is kept whatever its size.
+    """
+
+    def __init__(self, n_bytes: int, entry_bytes: int = 0) -> None:
+        """Create an empty cache.
+
+        Args:
+            n_bytes: the bound.
+            entry_bytes: overhead counted per array, for arrays smaller than their overhead.
+        """
+        self.n_bytes = n_bytes
+        self._entry_bytes = entry_bytes
+        self._used_bytes = 0
+        self._arrays: OrderedDict[str, NDArray[Kind]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: str) -> NDArray[Kind] | None:
+        """Return the array of `key`, or None if it is not in the cache."""
+        with self._lock:
+            if key in self._arrays:
+                self._arrays.move_to_end(key)
+            return self._arrays.get(key)
+
+    def keep(self, key: str, array: NDArray[Kind]) -> None:
+        """Store an array that owns its data; replaces the one of another thread."""
+        array.setflags(write=False)
+        with self._lock:
+            if (replaced := self._arrays.pop(key, None)) is not None:
+                self._used_bytes -= replaced.nbytes + self._entry_bytes
+            self._arrays[key] = array
+            self._used_bytes += array.nbytes + self._entry_bytes
+            while self._used_bytes > self.n_bytes and len(self._arrays) > 1:
+                _, oldest = self._arrays.popitem(last=False)
+                self._used_bytes -= oldest.nbytes + self._entry_bytes
+
 
 _TYPE = np.dtype("<f4")
 
@@ -137,3 +184,49 @@ def _write(
 def _last_line(key: str, n_rows: int) -> bytes:
     content = {"medstress": "vectors", "key": key, "n_rows": n_rows}
     return b"\n" + json.dumps(content, sort_keys=True).encode() + b"\n"
+
+
+class PreparedTexts:
+    """The texts of all items, and the order in which anchors among them will be requested.
+
+    Texts are found by bisection: a dict would take ten times the memory, and an item has several
+    texts.
+    """
+
+    def __init__(self, texts: Sequence[str], vectors: VectorFile, order: Iterable[str]) -> None:
+        """Index texts and their vectors.
+
+        Args:
+            texts: distinct, in ascending order.
+            vectors: their vectors, in the same order.
+            order: anchors in the order of the items; those not in `texts` are ignored.
+        """
+        self._texts = texts
+        self._vectors = vectors
+        rows = [self._row(anchor) for anchor in order]
+        self._order = np.array([row for row in rows if row is not None], np.int32)
+        self._places = np.full(len(texts), -1, np.int32)
+        self._places[self._order] = np.arange(len(self._order), dtype=np.int32)
+
+    def __contains__(self, text: str) -> bool:
+        return self._row(text) is not None
+
+    def vector(self, text: str) -> NDArray[np.float64] | None:
+        """Return the vector of a text, shape (n_dimensions,); None if it is not among these."""
+        row = self._row(text)
+        if row is None:
+            return None
+        return np.asarray(self._vectors.rows(row, row + 1)[0], np.float64)
+
+    def neighbours(self, anchor: str, limit: int) -> list[str]:
+        """Return up to `limit` anchors that are consecutive in the order and include `anchor`."""
+        row = self._row(anchor)
+        place = -1 if row is None else int(self._places[row])
+        if place < 0:
+            return [anchor]
+        start = place - place % limit
+        return [self._texts[i] for i in self._order[start : start + limit].tolist()]
+
+    def _row(self, text: str) -> int | None:
+        row = bisect_left(self._texts, text)
+        return row if row < len(self._texts) and self._texts[row] == text else None

@@ -567,7 +567,7 @@ def _swaps(trial: Trial, edits: Sequence[Edit]) -> tuple[Swap, ...]:
 
 def _type(trial: Trial) -> str | None:
     """Return the type of what the first edit replaces, in words."""
-    from medstress.entities.semantic_types import SEMANTIC_TYPES
+    from medstress.entities.groups import SEMANTIC_TYPES
 
     entity = getattr(trial.item, "entity", None)
     if entity is not None:

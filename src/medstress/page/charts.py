@@ -106,7 +106,7 @@ def draw(chart: Chart, colours: Colours) -> Drawn:
         title=one_line(chart.title),
         legend=legend if has_legend else (),
         panels=panels,
-        notes=[*map(one_line, chart.notes), *notes],
+        notes=[*map(one_line, chart.all_notes), *notes],
     )
 
 

@@ -187,7 +187,10 @@ def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
 
 def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...], run: Run) -> Made:
     """Return the files of a table, a chart, or cases."""
-    part = replace(part, notes=(*part.notes, *state))
+    notes = part.all_notes if isinstance(part, Chart) else part.notes
+    if isinstance(part, Table):
+        notes += tuple(f"{one.heading}: {one.tip}." for one in part.columns if one.tip)
+    part = replace(part, notes=(*notes, *state))
     name = part.name
     files: dict[str, bytes] = {}
     if isinstance(part, Table):

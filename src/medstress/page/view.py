@@ -18,8 +18,8 @@ from medstress.core.trials import Trial
 from medstress.page.cases import FILTERS, Cases, Line, as_script, json_of, shared, text_of
 from medstress.page.page import Browser, page
 from medstress.serving.local import serve
+from medstress.store.database import FILE
 from medstress.store.review_store import FILE as REVIEWS
-from medstress.store.run_store import FILE
 
 SECONDS = 4
 """Least seconds between a page's questions whether the run has changed."""

@@ -24,8 +24,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.datasets.draw import draw
 from medstress.datasets.writing import row_from_question
-from medstress.entities.grouping import typed_options
-from medstress.entities.semantic_types import types_of
+from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import AttackTable, EntitiesTable
 from medstress.experiment.file.labels import group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
@@ -325,12 +324,12 @@ def check_data(
         )
     n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
     groups: list[Resources] = []
-    tables: list[EntitiesTable] = []
+    recognisers: list[dict[str, Any]] = []
     written = None
     if kind.draws_names:
         tables = _tables(choices, data, overrides)
         recognised = recognise_mentions(tables, base, [part], watcher.note, needs_all=False)
-        (part,) = recognised.datasets
+        (part,), recognisers = recognised.datasets, recognised.recognisers
         if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
             labels = group_labels(tables)
             types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}
@@ -349,7 +348,7 @@ def check_data(
         n_checked=len(part.questions),
         classes=classes,
         n_given=n_given,
-        recogniser=" and ".join(dict.fromkeys(table.recogniser for table in tables)),
+        recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
         first=tuple(_shown(item, kind, groups) for item in _first_in_file(part)),
         n_skipped=len(part.loaded.skipped),
         skipped=_row_reasons(part.loaded.skipped),

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
-from medstress.analyses.scorings import scoring_of_class
+from medstress.analyses.scores import scoring_of_class
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
@@ -24,8 +24,8 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.kinds import KINDS, Kind
-from medstress.significance.families import fixed_family
-from medstress.store.run_store import FILE
+from medstress.significance.settings import fixed_family
+from medstress.store.database import FILE
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""

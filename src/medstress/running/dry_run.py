@@ -34,11 +34,11 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.running.expected import Size, Usual, expected, size_of, usual_of
 from medstress.significance.bounds import bound_of
+from medstress.significance.controls import MAX_ROUNDS
 from medstress.significance.settings import settings_of
-from medstress.significance.writer import MAX_ROUNDS
 from medstress.stats.power import ASSUMED, detectable
+from medstress.store.database import FILE
 from medstress.store.earlier_answers import spent_in
-from medstress.store.run_store import FILE
 from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 

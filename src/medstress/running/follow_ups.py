@@ -12,7 +12,7 @@ from medstress.analyses.coverage import BINS
 from medstress.analyses.run import Run
 from medstress.core.hashing import content_hash
 from medstress.engine.requests import Purpose
-from medstress.entities.prompts import PromptEncoder
+from medstress.entities.embeddings import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.stages import Stage

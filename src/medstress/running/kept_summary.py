@@ -9,9 +9,8 @@ from medstress.analyses.run import Run
 from medstress.analyses.summary import summary
 from medstress.files.inside import read_inside
 from medstress.files.writing import access_of, write_text
-from medstress.store.database import translated
+from medstress.store.database import FILE, SUMMARY, translated
 from medstress.store.review_store import reviews_digests, with_reviews
-from medstress.store.run_store import FILE, SUMMARY
 
 
 def renew_summary(run: Run) -> None:

@@ -44,7 +44,7 @@ from medstress.running.merging import merge_shards
 from medstress.running.opening import Wish
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.run import Outcome, check_can_be_cut, perform, run_folder
-from medstress.store.run_store import FILE
+from medstress.store.database import FILE
 from medstress.store.shards import read_shard
 
 LOCAL, AUTO = "local", "auto"

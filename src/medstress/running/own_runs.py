@@ -30,7 +30,8 @@ from medstress.files.cache_folders import state_dir
 from medstress.files.toml_values import toml_key, toml_value
 from medstress.files.writing import Access, refuse_link, write_text
 from medstress.running.prepare import Watcher
-from medstress.store.run_store import FILE, RunStore
+from medstress.store.database import FILE
+from medstress.store.run_store import RunStore
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)

@@ -46,7 +46,7 @@ from medstress.experiment.plan.sentence_groups import (
 from medstress.experiment.plan.spending import check_prices
 from medstress.running import criteria
 from medstress.running.follow_ups import prompt_encoder
-from medstress.significance.checks import check_items, check_tests
+from medstress.significance.settings import check_items, check_tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,8 @@ def prepare(
     if not kind.draws_names:
         named_on_sentences(wanted, kind)
         if wanted:
-            attacks = [*attacks, *noise_controls(attacks, kind)]
+            more, controlled = noise_controls(attacks, kind)
+            attacks = [*attacks, *more]
         sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
@@ -119,6 +120,7 @@ def prepare(
             datasets=loaded,
             groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
             attacks=attacks,
+            controls=controlled,
             recognisers=[GIVEN],
             kind=kind,
             classes=classes,

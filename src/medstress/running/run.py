@@ -37,9 +37,10 @@ from medstress.running.opening import RUN, Fingerprint, Held, Opening, Verb, Wis
 from medstress.running.own_runs import is_own_run, keep_own, new_id
 from medstress.running.prepare import Watcher, prepare
 from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
+from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, stored_manifest
 from medstress.store.root import SUPERSEDED
-from medstress.store.run_store import A_MOMENT, FILE, LOCK, RunStore, lock_folder
+from medstress.store.run_store import A_MOMENT, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
 

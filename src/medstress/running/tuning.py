@@ -51,9 +51,9 @@ from medstress.running.run import (
     run_folder,
     with_models,
 )
-from medstress.store.database import translated
+from medstress.store.database import FILE, translated
 from medstress.store.reader import stored_manifest
-from medstress.store.run_store import FILE, throw_away
+from medstress.store.run_store import throw_away
 
 MIN_ITEMS = 5
 """Fewest attackable items on each side of the split; with fewer, one item moves a rate by 0.2."""

@@ -133,10 +133,10 @@ def _chance(curve: Numbers, n: int) -> float:
 
 def _two_slopes(share: Numbers) -> Numbers:
     """Return the largest log likelihood ratio per success; shares at 2..B - 1, (..., B - 2)."""
-    from scipy.special import rel_entr
-
-    x = _log_share(share.shape[-1] + 2)[1:-1]
-    ratio = rel_entr(share, x) + rel_entr(np.maximum(1 - share, 0), 1 - x)
+    x, rest = _log_share(share.shape[-1] + 2)[1:-1], np.maximum(1 - share, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 ln 0 = 0; the share is above 0 where its ratio counts.
+        ratio = share * np.log(share / x) + np.where(rest, rest * np.log(rest / (1 - x)), 0)
     return np.asarray(np.where(share > x, ratio, 0).max(axis=-1))
 
 

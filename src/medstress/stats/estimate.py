@@ -1,11 +1,14 @@
-"""A number with its sample size and its interval."""
+"""A number with its sample size and its interval, and p-values of a family."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist
 from typing import TypeAlias
+
+import numpy as np
 
 Ends: TypeAlias = tuple[float | None, float | None]
 """Low and high end of an interval; None where there is no interval."""
@@ -150,3 +153,45 @@ def wilson(k: int, n: int) -> Estimate:
         return replace(unknown(WILSON), hits=0)
     low, high = wilson_ends(k, n)
     return Estimate(value=k / n, n=n, low=low, high=high, method=WILSON, hits=k)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values so that rejecting those below q errs at all with probability q at most.
+
+    The i-th smallest of m becomes max over j <= i of (m - j + 1) p_(j), at most 1.
+
+    Args:
+        p_values: of one family, each in [0, 1].
+
+    >>> [round(p, 6) for p in holm([0.04, 0.01, 0.03])]
+    [0.06, 0.03, 0.06]
+
+    References:
+        Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+        Statistics 1979.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return [float(one) for one in np.minimum(adjusted, 1.0)]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values so that rejecting those below q keeps the false discovery rate at q.
+
+    The i-th smallest of m becomes min over j >= i of p_(j) m / j.
+
+    Args:
+        p_values: of one family, each in [0, 1].
+
+    >>> [round(p, 6) for p in benjamini_hochberg([0.04, 0.01, 0.03])]
+    [0.04, 0.03, 0.04]
+
+    References:
+        Benjamini and Hochberg, "Controlling the false discovery rate", 1995.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
+    steps = p[order] * p.size / np.arange(1, p.size + 1)
+    adjusted[order] = np.minimum.accumulate(steps[::-1])[::-1]
+    return [float(one) for one in np.minimum(adjusted, 1.0)]

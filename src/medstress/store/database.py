@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError
 from medstress.files.writing import (
+    DATABASE,
     Access,
     PlaceTaken,
     atomic_path,
@@ -23,6 +24,10 @@ from medstress.store.chain import Chained, link
 
 R = TypeVar("R")
 
+FILE = DATABASE
+LOCK = "run.lock"
+SUMMARY = "summary.json"
+"""The summary of a complete run, with the root that it belongs to."""
 SIDES = ("", "-wal", "-shm", "-journal")
 """Suffixes of SQLite's files."""
 

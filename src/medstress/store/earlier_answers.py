@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
+from medstress.store.database import FILE
 from medstress.store.opening import interpreting, open_for_reading
-from medstress.store.run_store import FILE
 from medstress.store.spending import VICTIM, Spending, read_spending
 from medstress.store.views import make_views
 

@@ -23,8 +23,8 @@ import orjson
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.store.chain import RUN_CHAIN, head, link
+from medstress.store.database import FILE
 from medstress.store.opening import WITHOUT_LOCKS, how_to_read, interpreting, stamps
-from medstress.store.run_store import FILE
 from medstress.store.shards import SHARDS, StoredShard
 from medstress.store.views import make_schema
 

@@ -15,8 +15,8 @@ from medstress.core.errors import StoreError
 from medstress.core.items import FOLLOW_UP, Edited, Item
 from medstress.core.outcomes import Prediction
 from medstress.core.trials import Trial
+from medstress.store.database import FILE
 from medstress.store.reader import RunReader
-from medstress.store.run_store import FILE
 
 if TYPE_CHECKING:
     from medstress.tasks.task import AnyTask

@@ -18,17 +18,18 @@ import orjson
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
+from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store import reviews
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import Counts, count
+from medstress.store.database import FILE
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, interpreting, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
-from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.views import make_views
 
@@ -51,6 +52,7 @@ ORDER BY e.trial, e.seq
 """
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class StoredTrial:
     """One finished trial, as stored."""

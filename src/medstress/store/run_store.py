@@ -20,7 +20,6 @@ from medstress.core.calls import Answer
 from medstress.core.errors import StoreError
 from medstress.core.items import Item
 from medstress.files.writing import (
-    DATABASE,
     Access,
     create_in_place,
     make_folder,
@@ -32,7 +31,16 @@ from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.chain import RUN_CHAIN, commits_after, head
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.computed import Computed, computed_keys, read_computed
-from medstress.store.database import SIDES, Database, insert_rows, take_over, translated
+from medstress.store.database import (
+    FILE,
+    LOCK,
+    SIDES,
+    SUMMARY,
+    Database,
+    insert_rows,
+    take_over,
+    translated,
+)
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
 from medstress.store.registered_rows import (
@@ -50,10 +58,6 @@ from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.trial_digest import finish
 from medstress.store.views import DISTANCES, SIMILARITY, make_schema, make_views
 
-FILE = DATABASE
-LOCK = "run.lock"
-SUMMARY = "summary.json"
-"""The summary of a complete run, with the root that it belongs to."""
 A_MOMENT = 0.2
 """Seconds to wait for a lock that a reader may try."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)

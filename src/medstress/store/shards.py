@@ -13,6 +13,7 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break, head
+from medstress.store.database import FILE
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import (
     ChainError,
@@ -22,7 +23,6 @@ from medstress.store.opening import (
     restrict,
     stamps,
 )
-from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges
 from medstress.store.views import make_views
 

@@ -22,17 +22,18 @@ from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.errors import StoreError
 from medstress.core.evidence import Evidence, after_success
+from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.store.codec import decode_answer
+from medstress.store.database import FILE
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.opening import interpreting
 from medstress.store.reader import RunReader, StoredTrial, read
 from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
 from medstress.store.reviews import Review
-from medstress.store.run_store import FILE
 from medstress.store.spending import Spending
 
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
@@ -114,7 +115,7 @@ class Folder:
                 process began to write to it meanwhile.
         """
         self.path = path
-        with interpreting(path / FILE), closing(RunReader(path)) as reader:
+        with rare_collections(), interpreting(path / FILE), closing(RunReader(path)) as reader:
             self.manifest: Mapping[str, Any] = reader.manifest
             self.root: str | None = _root(reader, path)
             """Of the run and its reviews; None while it goes on."""
@@ -324,7 +325,7 @@ def trial_of(
         first=first,
         pick=pick,
         last=pick.answer if pick is not None else _answer(last),
-        edits=pick.edits if pick is not None else edits_of(result.get("edits", ())),
+        edits=pick.edits if pick else edits_of(result["edits"]) if result.get("edits") else (),
         queries=queries,
         at=result.get("at"),
         corrected=result.get("corrected"),
@@ -354,7 +355,7 @@ def _queries(row: StoredTrial) -> Queries:
         unchanged=result.get("n_unchanged") or 0,
         ties=result.get("n_ties") or 0,
         probes=len(result.get("probes", ())),
-        rejected=_n_rejected(result.get("records", ())),
+        rejected=_n_rejected(result["records"]) if result.get("records") else 0,
     )
     in_ledger = queries.paid + queries.cached + queries.failed
     if not 0 <= queries.asked <= in_ledger:

@@ -12,6 +12,7 @@ from pathlib import Path
 from medstress.core.outcomes import Verdict
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
 from medstress.store.codec import decode_answer, decode_item
+from medstress.store.database import FILE
 from medstress.store.forgetting import UNFINISHED
 from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
 from medstress.store.review_store import FILE as REVIEW_FILE
@@ -23,28 +24,15 @@ from medstress.store.root import (
     kept_roots,
     last_rows,
 )
-from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges, wrong_rows
 
-_STRAYS = (
-    # Rows that name a row which is not there: table, row, what should be there.
-    "SELECT 'trials', t.id, 'an arm and an item' FROM main.trials t "
-    "WHERE t.arm NOT IN (SELECT id FROM main.arms) OR t.item NOT IN (SELECT id FROM main.items)",
-    "SELECT 'verdicts', id, 'a trial' FROM main.verdicts "
-    "WHERE trial NOT IN (SELECT id FROM main.trials)",
-    "SELECT 'findings', id, 'a trial' FROM main.findings "
-    "WHERE trial NOT IN (SELECT id FROM main.trials)",
-    "SELECT 'answers', id, 'a trial' FROM main.answers "
-    "WHERE trial > 0 AND trial NOT IN (SELECT id FROM main.trials)",
+_PAYERS = (
+    "SELECT id FROM main.answers WHERE trial > 0 AND trial NOT IN (SELECT id FROM main.trials)"
 )
 _VERDICTS = (*(each.value for each in Verdict), "asked", "unanswered")
 """How a trial ends, or a question of an analysis."""
 _MOST_SHOWN = 80
-_EXCHANGES = """
-SELECT e.trial, e.attempt, e.seq, e.answer, e.answer IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM main.answers WHERE id = e.answer)
-FROM main.exchanges e ORDER BY e.trial, e.attempt, e.seq
-"""
+_EXCHANGES = "SELECT trial, attempt, seq FROM main.exchanges ORDER BY trial, attempt, seq"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +83,10 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
         yield Break(table="verdicts", row=row, expected=_digest(stored), found=found)
     if (broken := first_break(db, RUN_CHAIN, whole=True)) is not None:
         yield broken
-    for query in _STRAYS:
-        for table, row, expected in db.execute(f"{query} ORDER BY id LIMIT 1"):
-            yield Break(table=table, row=row, expected=f"a row of {expected}", found="none")
+    for table, row, other, _ in db.execute("PRAGMA main.foreign_key_check"):
+        yield Break(table=table, row=row or 0, expected=f"a row of {other}", found="none")
+    for (row,) in db.execute(f"{_PAYERS} ORDER BY id LIMIT 1"):
+        yield Break(table="answers", row=row, expected="a row of trials", found="none")
     yield from _odd_values(db)
     yield from _odd_verdicts(db)
     yield from _stray_exchanges(db)
@@ -175,10 +164,10 @@ def _odd_verdicts(db: sqlite3.Connection) -> Iterator[Break]:
 
 
 def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield exchanges of no trial or attempt, out of order, or with an answer that is not there."""
+    """Yield exchanges of no trial or attempt, or out of order."""
     attempts, ended = _attempts(db)
     before = (0, 0, -1)
-    for trial, attempt, seq, answer, is_lost in db.execute(_EXCHANGES):
+    for trial, attempt, seq in db.execute(_EXCHANGES):
         name = f"attempt {attempt} seq {seq}"
         if trial not in attempts:
             yield Break(table="exchanges", row=trial, expected="a trial", found="none")
@@ -189,8 +178,6 @@ def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
         if seq != expected_seq and (attempt, trial) in ended:
             expected = f"attempt {attempt} seq {expected_seq}"
             yield Break(table="exchanges", row=trial, expected=expected, found=name)
-        if is_lost:
-            yield Break(table="exchanges", row=trial, expected=f"answer {answer}", found="none")
         before = (trial, attempt, seq)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 from unicodedata import normalize
 
@@ -72,6 +73,36 @@ def without_thoughts(text: str, own: Marks = None) -> str:
     return said.strip() if ends else said
 
 
+_TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
+_PAIR = re.compile(
+    r"([<\[◁])(\|?)(?!(?:p|ul|ol|li|h\d|div|table|tr|td|th|br|b|i|u|em|strong|code|sup|sub|span)\b)"
+    r"([A-Za-z][\w:-]{0,30})(\|?)([>\]▷])"
+)
+
+
+def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
+    """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
+
+    A pair that holds the end of the reply, or an answer, is none.
+
+    >>> unknown_marks("<notes>A? B?</notes> It is B."), unknown_marks("<answer>B</answer> I hope.")
+    (('<notes>', '</notes>'), None)
+    """
+    said = without_thoughts(text, own)
+    for match in islice(_PAIR.finditer(said), 20):
+        left, bar, name, closing_bar, right = match.groups()
+        closed = f"{left}{bar}/{name}{closing_bar}{right}"
+        end = said.find(closed, match.end())
+        is_answer = re.fullmatch(rf"{_TAG}|response|output|solution", name, re.IGNORECASE)
+        if (
+            end >= 0
+            and not is_answer
+            and re.search(r"\w", _PAIR.sub("", said[end + len(closed) :]))
+        ):
+            return match[0], closed
+    return None
+
+
 def next_question(text: str) -> int | None:
     """Return where a next question begins that the model goes on to write; None if nowhere.
 
@@ -91,7 +122,6 @@ def is_over(text: str, own: Marks = None) -> bool:
 
 # A plain text in which each option that is named is one character.
 
-_TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
 _REWRITES = [
     (re.compile(pattern, re.IGNORECASE | re.MULTILINE), new)
     for pattern, new in (
@@ -107,7 +137,7 @@ _REWRITES = [
         # Keys of JSON begin lines, as do tags and cells of tables.
         (r"[,{]\s{0,20}[\"'](?=[\w ]{1,30}[\"']\s{0,5}:)|\\n(?![a-z])", "\n"),
         (r"\\(?:text|math)\w{0,4}\s{0,3}\{|</?(?:b|i|u|em|strong|mark|span|code|sup)>", ""),
-        (r"</?\|?[a-z][a-z_0-9]{1,29}(?:\s[^<>\n]{0,80})?/?\|?>|\[/[a-z_]{3,20}\]", "\n"),
+        (r"</?\|?(?:p|[a-z][a-z_0-9]{1,29})(?:\s[^<>\n]{0,80})?/?\|?>|\[/[a-z_]{3,20}\]", "\n"),
         (r"^\s{0,9}\|", ""),
         (r"\|", " : "),
         # Marks of layout.
@@ -133,9 +163,8 @@ _REWRITES = [
     )
 ]
 _SMALL = re.compile(
-    r"(?<=\()[a-j](?=\))|^[a-j](?=[.):]?$|\)|: )"
-    r"|(?<=option )[a-j](?=[).]?$)|(?<=choice )[a-j](?=[).]?$)|(?<=answer )[a-j](?=[).]?$)"
-    r"|(?<=answer: )[a-j](?=[).]?$)|(?<=answer is )[a-j](?=[).]?$)",
+    r"(?<=\()[a-j](?=\))|^[a-j](?=[.):]?$|\)|: )|(?:(?<=option )|(?<=choice )|(?<=answer )"
+    r"|(?<=answer: )|(?<=answer is )|(?<=should be ))[a-j](?=\)?(?:[.,;:!?]|$))",
     re.MULTILINE | re.IGNORECASE,
 )
 _TEXT, _BOTH, _CLASH = 0xE000, 0xE100, "\ue200"
@@ -145,7 +174,7 @@ _IN_WORD = "A-Za-z0-9\u00c0-\u024f"
 _LETTER = rf"(?<![{_IN_WORD}'.-])(?:[A-HJ]|I(?! [a-z]))(?![{_IN_WORD}'+]|[-.][{_IN_WORD}])"
 _LETTERED = re.compile(
     rf"(?<![{_IN_WORD}'.-])\(?(?P<letter>[A-Ja-j])(?P<between>\)? ?[.:)=–—-]{{1,2}} ?| ?\(|\)? "
-    rf"|,? which is |,? i\.e\.,? |, )\(?(?P<text>[{_T}])\)?"
+    rf"|,? (?i:which is|i\.e\.,?) |, )\(?(?P<text>[{_T}])\)?"
 )
 _TEXT_FIRST = re.compile(
     rf"(?P<text>[{_T}])(?P<between> ?\(| ?[–—-] |, | )(?:(?:option|choice|answer|letter) )?"
@@ -227,7 +256,7 @@ _NOUN = (
     r"|buchstabe|antwort)"
 )
 _ONE = rf"(?:(?i:(?:the )?{_NOUN} ?:? ?))?\(?{_TOKEN}[)']?"
-_AND = r" ?(?:, ?(?:and|or)\b|,|/|&|\+|\b(?:and|or|nor|to|vs\.?|versus)\b) ?"
+_AND = r" ?(?i:, ?(?:and|or)\b|,|/|&|\+|\b(?:and|or|nor|to|vs\.?|versus)\b) ?"
 _GROUP = rf"(?P<group>(?>{_ONE}(?:{_AND}{_ONE}(?! (?:is|was|has|does|would|can)\b)){{0,9}}))"
 _IS = (
     r"(?:is|was|are|lautet|ist|es|est|é|è|(?:would|must|should|will|has to|seems to|appears to) be"
@@ -310,7 +339,8 @@ _RIGHT = (
 )
 _DENIED = (
     r"(?:incorrect|wrong|false|✗"
-    r"|(?:not|isn't|cannot be) (?:the |a )?(?:correct|right|best|answer|good)"
+    r"|(?:not|isn't|cannot be) (?:the |an? )?(?:correct|right|best|answer|good|suitable|appropriate"
+    r"|indicated|recommended|effective)"
     r"|(?:(?:can|could|should|may|must|to) )?(?:all |both )?(?:be )?"
     r"(?:ruled out|excluded|eliminated|dismissed|rejected))(?![\w-])"
 )
@@ -333,7 +363,7 @@ _VERDICT = re.compile(
 )
 _RULED_OUT = re.compile(
     r"(?i:\b(?P<denied>(?:rul(?:e|ed|es|ing) out|eliminat\w{1,3}|exclud\w{1,3}|reject\w{0,3}"
-    r"|discard\w{0,3}|not|neither|except)\b|(?:wrong|incorrect)(?: \w{1,12}){0,2} ?[: ])"
+    r"|discard\w{0,3}|not|neither|except)\b|(?:wrong|incorrect)(?: \w{1,12}){0,2} ?:)"
     rf"|\b(?:than|instead of|over)\b) ?{_GROUP}"
 )
 _OF_LINE = re.compile(
@@ -447,7 +477,8 @@ def _claims(text: str) -> _Claims:
         if not stated and re.search(rf"\b{_BEST} answer (?:is|:)", clause.text, re.IGNORECASE):
             claims.vague.update(_letters(clause.text))
         for match in _VERDICT.finditer(clause.text):
-            if _MAY_BE_LABEL.match(match["group"]) or match["before"] is not None:
+            is_label = clause.text[match.end("group") : match.end("group") + 1] in (":", ")")
+            if is_label or match["before"] is not None or _MAY_BE_LABEL.match(match["group"]):
                 _judge(claims, clause, match)
         for match in _RULED_OUT.finditer(clause.text):
             _oppose(claims, _claim(clause, match), match["denied"])
@@ -498,7 +529,7 @@ def _is_stated(clause: str, match: re.Match[str]) -> bool:
     if match.re is _SAID_AFTER:
         is_free = match["is"] is None or _MAY_BE_LABEL.match(match["group"])
         return not _VOID.search(before) and bool(is_free or _FREE.search(before[-20:]))
-    if re.search(r"\bnot .{1,5} but\b", before[-20:]):
+    if re.search(r"\b[Nn]ot .{1,5} but\b", before[-20:]):
         before = clause[max(0, match.start() - 200) : match.start()]
     if _VOID.search(re.sub(r"(?i)most likely", "", before)):
         return False
@@ -542,7 +573,7 @@ def _label(line: str) -> _Label | None:
     if is_name:
         return None
     other = re.match(
-        rf"(?:{_TOKEN}\W*$|\W*(?:or|and|nor|to|vs|[/,&])\W{{1,3}}{_TOKEN}"
+        rf"(?:{_TOKEN}\W*$|\W*(?i:or|and|nor|to|vs|[/,&])\W{{1,3}}{_TOKEN}"
         rf"|(?:[\w-]{{1,20}} )?\(?[{_T}])",
         rest,
     )
@@ -551,18 +582,26 @@ def _label(line: str) -> _Label | None:
     return _Label(frozenset(letter), not rest)
 
 
+_INLINE = re.compile(rf"[{_B}{_CLASH}]|(?<= )\(?[A-J](?=[:)] )")
+"""Labels of options within a line."""
+
+
 def _labelled(text: str, known: str, claims: _Claims) -> list[_Claim] | None:
     """Return the labels that may be answers; None if other lines label other options."""
     lines, good, at = text.split("\n"), list[_Claim](), 0
     labels = [_label(line) for line in lines]
     texts = [one.options for one in labels if one is not None and one.is_whole and one.with_text]
     is_list = len(set(texts)) == len(known)
+    first = next((i for i, line in enumerate(lines) if re.search(_TOKEN, line)), 0)
     for number, (line, label) in enumerate(zip(lines, labels, strict=True)):
         if good and _EXPLAINS.match(line):
             break
         if label is not None and not (is_list and label.is_whole and label.with_text):
+            if _letters(" ".join(_INLINE.findall(line))) - label.options - claims.wrong:
+                return None
             is_last = number == len(lines) - 1 and label.is_whole
-            if number == 0 or is_last or (label.is_whole and label.with_text):
+            is_first = number == 0 or (label.is_whole and number == first)
+            if is_first or is_last or (label.is_whole and label.with_text):
                 good.append(_Claim(at, at + 1, label.options))
             elif not label.options <= claims.wrong and all(
                 label.options != one.options for one in good

@@ -187,6 +187,33 @@ def test_one_letter_for_all_questions() -> None:
     assert "one_letter" not in remarks(attacked_run({"alwaysA": always_a}, 8))
 
 
+def test_marks_of_thoughts_that_nobody_knows_of() -> None:
+    def run(form: str, n: int = 20, **victim: Any) -> Run:
+        texts = [form.format(i) if i % 4 else "It is A." for i in range(n)]
+        answered = (
+            replace(trial(i, item=q, verdict=Verdict.HELD), before=Answer("A", text=texts[i]))
+            for i, q in enumerate(questions(n))
+        )
+        made = planted_run(answered)
+        made.manifest["victims"][next(iter(made.manifest["victims"]))].update(victim)
+        return made
+
+    warned = remarks(run("<notes>A or B? {}</notes>It is A."))["unknown_marks"].sentence
+    assert "15 of 20 replies of" in warned
+    assert 'thoughts = ["<notes>", "</notes>"]' in warned
+    assert "unknown_marks" in remarks(run("[NOTES]A or B? {}[/NOTES]It is A."))
+    for silent in (
+        run("<notes>A or B? {}</notes>It is A.", 8),
+        run("<think>A or B? {}</think>It is A."),
+        run("<answer>A</answer> I am sure. {}"),
+        run("It acts <b>fast</b>. <response>It is A. {}</response>"),
+        run("It is A [1], if x < 3 and y > {}."),
+        run("<notes>A? {}</notes>A", task={"thoughts": ["<notes>", "</notes>"]}),
+        run("<notes>A? {}</notes>A", task={"k": 5, "task": {"thoughts": ["<notes>", "</notes>"]}}),
+    ):
+        assert "unknown_marks" not in remarks(silent)
+
+
 def test_repeated_questions_under_new_ids_are_counted() -> None:
     once = questions(10)
     twice = [replace(q, id=f"q{i + 100}", stem=q.stem.upper()) for i, q in enumerate(once[:4])]

@@ -13,8 +13,7 @@ from medstress.analyses import claims as module
 from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, below, frequent, inside
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, unknown
-from medstress.stats.multiplicity import benjamini_hochberg
+from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
 from medstress.testing.planted_trials import Outcome, edit, outcomes, planted_run
 
 BUDGET = 20

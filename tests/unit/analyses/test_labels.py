@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medstress.analyses.labels import LABELS, NAME
-from medstress.analyses.scores import Response
-from medstress.analyses.scorings import scores
+from medstress.analyses.scores import Response, scores
 from medstress.core.arms import Arm
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial

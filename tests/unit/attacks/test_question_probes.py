@@ -21,9 +21,9 @@ from medstress.attacks.probes.protocol import QuestionProbe
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
-from medstress.entities.brand_pairs import shipped_drug_names
-from medstress.entities.relations import relations, settled
-from medstress.entities.tables import SHIPPED, shipped_rows
+from medstress.entities.alike import relations, settled
+from medstress.entities.drug_names import shipped_drug_names
+from medstress.entities.vocabularies import SHIPPED, shipped_rows
 from medstress.testing import tiny_resources
 
 ITEM = Question(

@@ -12,7 +12,7 @@ from medstress.datasets import medmcqa, medqa
 from medstress.datasets.questions import load_jsonl
 from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import DatasetOptions
-from medstress.entities.recognisers.recogniser import Found, recognise
+from medstress.entities.recognisers import Found, recognise
 
 
 @pytest.mark.parametrize(

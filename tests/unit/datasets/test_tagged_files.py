@@ -7,7 +7,7 @@ import json
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.core.sentence_splitting import sentence_spans
+from medstress.core.passages import sentence_spans
 from medstress.datasets import bc5cdr, iob, pubtator
 from medstress.datasets.source import DatasetOptions
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from medstress.entities.array_cache import ArrayCache
+from medstress.entities.vector_files import ArrayCache
 
 
 def test_the_longest_unread_arrays_go_when_the_bytes_do_not_suffice():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from medstress.core.errors import UsageError
 from medstress.entities import embeddings, encoders, vector_files
 from medstress.entities.embeddings import Embedder
-from medstress.entities.ngrams import NgramEncoder
+from medstress.entities.word_vectors import NgramEncoder
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 

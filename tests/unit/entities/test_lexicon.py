@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress.entities.lexicon import ONE_IN, noise_lexicon, stop_words
+from medstress.entities.vocabularies import ONE_IN, noise_lexicon, stop_words
 
 
 def sentence(text: str, *gold: str) -> tuple[list[str], list[str]]:

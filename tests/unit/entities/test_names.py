@@ -17,8 +17,8 @@ from medstress.entities.names import (
     word_set,
     words,
 )
-from medstress.entities.recognisers.words import forms as recognised_forms
-from medstress.entities.recognisers.words import split
+from medstress.entities.recognisers import forms as recognised_forms
+from medstress.entities.recognisers import split
 
 N_NAMES = 241
 FORMS = "10386461f6b8cc7777095e124a0a20c0674503a4990a9e2b5703fa3def425ff3"

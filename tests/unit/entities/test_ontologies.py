@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from medstress.entities.names import normalise
 from medstress.entities.ontologies import Ontology, load_ontology, parent_headings
-from medstress.entities.tables import shipped_rows
+from medstress.entities.vocabularies import shipped_rows
 
 TREE = {"a": ["root"], "b": ["root"], "a1": ["a"], "a2": ["a"], "a1x": ["a1"], "alone": []}
 NAMES = [("top", ["root"]), ("left", ["a1x"]), ("both", ["a2", "b"]), ("isle", ["alone"])]

@@ -7,7 +7,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.core.resources import PerturbationSet
-from medstress.entities import name_vectors
+from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
 from medstress.entities.names import variant_class
 from medstress.entities.perturbations import VectorPerturbationSet
@@ -283,7 +283,7 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
 
 
 def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
-    monkeypatch.setattr(name_vectors, "_CACHE_BYTES", 5 * 8 * 3)
+    monkeypatch.setattr(embeddings, "_CACHE_BYTES", 5 * 8 * 3)
     vocabulary = vocabulary_of("v", ["iron", "zinc", "gold dust"])
     names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
     keys = [f"salt {i}" for i in range(40)]
@@ -298,7 +298,7 @@ def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
 
 def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):
     keys = [f"salt {i}" for i in range(9)]
-    monkeypatch.setattr(name_vectors, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(embeddings, "_CACHE_BYTES", 1)
     tight = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
     for each in (names, tight):
         each.prepare(keys)

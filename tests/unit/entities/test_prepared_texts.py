@@ -5,8 +5,7 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.entities.embeddings import Embedder
-from medstress.entities.text_index import PreparedTexts
-from medstress.entities.vector_files import VectorFile
+from medstress.entities.vector_files import PreparedTexts, VectorFile
 
 TEXTS = ["alpha", "beta", "delta", "gamma"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.entities.prompts import PromptEncoder, windows
+from medstress.entities.embeddings import PromptEncoder, windows
 
 
 def by_words(texts: list[str]) -> list[int]:

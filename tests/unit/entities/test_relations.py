@@ -8,13 +8,17 @@ import pytest
 
 from medstress.core.evidence import KINDS
 from medstress.core.items import Mention, Question
-from medstress.entities.disease_names import stems
+from medstress.entities.alike import (
+    NameRules,
+    Relations,
+    option_evidence,
+    relations,
+    settled,
+    stems,
+)
 from medstress.entities.drug_names import drug_names
-from medstress.entities.evidence import option_evidence
-from medstress.entities.name_rules import NameRules
-from medstress.entities.relations import Relations, relations, settled
 from medstress.entities.synonyms import SynonymGroups, concept_rows
-from medstress.entities.tables import shipped_rows
+from medstress.entities.vocabularies import shipped_rows
 
 
 def first(one: str, other: str) -> tuple[str, str] | None:

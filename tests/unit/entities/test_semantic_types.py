@@ -1,7 +1,7 @@
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.semantic_types import DISEASES, DRUGS, TYPE_IDENTIFIERS, types_of
+from medstress.entities.groups import DISEASES, DRUGS, TYPE_IDENTIFIERS, types_of
 
 
 def test_the_groups_hold_20_and_12_types_without_overlap():

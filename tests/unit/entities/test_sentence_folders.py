@@ -3,7 +3,7 @@ import json
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.sentence_folders import read_folder
+from medstress.entities.encoders import read_folder
 
 
 def folder_with(folder, *kinds: str, pooling: dict | None = None, model: str = ""):

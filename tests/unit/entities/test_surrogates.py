@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medstress.entities.names import folded
-from medstress.entities.surrogates import is_word, listed_first
+from medstress.entities.replacements import is_word, listed_first
 
 LISTED = "concept,name\n1,aspirin\n1,acetylsalicylic acid\n1,Aspro\n2,HTN\n2,hypertension\n"
 NAMES = "aspirin sulfate\nWarfarin sodium\nwarfarin\nAML\nmorphine\n"

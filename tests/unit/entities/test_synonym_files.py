@@ -3,8 +3,7 @@ import gzip
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.synonym_files import mrconso_rows, obo_rows
-from medstress.entities.synonyms import load_synonyms
+from medstress.entities.synonyms import load_synonyms, mrconso_rows, obo_rows
 
 
 def mrconso(concept: str, name: str, language: str = "ENG", suppress: str = "N") -> str:

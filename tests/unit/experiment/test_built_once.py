@@ -15,7 +15,7 @@ from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.core import items
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
-from medstress.entities.recognisers import gazetteer
+from medstress.entities import recognisers
 from medstress.experiment.file.config import Experiment
 from medstress.running.prepare import prepare
 
@@ -68,8 +68,8 @@ def medmcqa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     Path("spans.json").write_text(json.dumps([{"B": span, "C": whole}] * 2))
     Path("names.txt").write_text("ibuprofen\nnaproxen\nheparin\n")
     # The shipped tables take seconds.
-    drugs = gazetteer.Source(names=DRUGS, type="drugs")
-    monkeypatch.setattr(gazetteer, "shipped_sources", lambda: (drugs,))
+    drugs = recognisers.Source(names=DRUGS, type="drugs")
+    monkeypatch.setattr(recognisers, "shipped_sources", lambda: (drugs,))
     return {
         "experiment": {"controls": False, "name": "once", "seeds": [0]},
         "dataset": {"name": "medmcqa", "path": "rows.parquet", "annotations": "spans.json"},

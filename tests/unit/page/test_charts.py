@@ -27,8 +27,15 @@ def fills(body: str) -> set[str | None]:
     return {node.get("fill") for node in ElementTree.fromstring(body).iter("path")}
 
 
-def test_every_mark_has_its_count_and_its_interval():
-    drawn = draw(chart(Point(x="near", y=SHARE), Point(x="far", y=0.25)), Colours(()))
+def test_every_mark_has_its_count_and_its_interval_and_both_are_explained():
+    points = (Point(x="near", y=SHARE), Point(x="far", y=0.25))
+    drawn = draw(chart(*points, counts="trials", notes=("More.",)), Colours(()))
+    assert drawn.notes == [
+        "Marks are the share; lines and shades are 95 % intervals.",
+        "Counts are of trials.",
+        "More.",
+    ]
+    assert draw(chart(points[1]), Colours(())).notes == []
     (panel,) = drawn.panels
     assert {"near", "far", "4/10", ".250"} <= set(texts(panel.body))
     titles = [node.text for node in ElementTree.fromstring(panel.body).iter("title")]

@@ -272,6 +272,8 @@ def test_figures_of_ones_own_are_what_results_show() -> None:
     assert set(parts["loss"].files) == {
         f"loss.{f}" for f in ("svg", "png", "pdf", "csv", "txt", "tex")
     }
+    assert b"each question once in every seed" in parts["loss"].files["loss.txt"]
+    assert b"lost under attack, of what was right" in parts["results"].files["results.tex"]
     names = [name for one in parts.values() for name in one.files]
     assert len(names) == len(set(names))
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
+from medstress.store.database import FILE
 from medstress.store.reader import RunReader
-from medstress.store.run_store import FILE, RunStore
+from medstress.store.run_store import RunStore
 
 ARM = ("cases", "drugs", "careful", "random", 0)
 

@@ -14,9 +14,10 @@ from contextlib import closing
 import pytest
 
 from medstress.core.errors import StoreError
+from medstress.store.database import FILE
 from medstress.store.opening import ChainError, open_for_reading
 from medstress.store.reader import RunReader, read
-from medstress.store.run_store import FILE, RunStore
+from medstress.store.run_store import RunStore
 
 RECURSIVE = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
 

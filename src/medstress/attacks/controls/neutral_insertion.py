@@ -17,9 +17,9 @@ from medstress.attacks.controls.shuffled import digits, in_random_order
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.core.items import Candidate, Question
+from medstress.core.passages import sentence_spans
 from medstress.core.queries import Predict
 from medstress.core.resources import Resources
-from medstress.core.sentence_splitting import sentence_spans
 from medstress.core.text import Edit
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from medstress.attacks.controls.control import Control
 from medstress.core.items import Candidate, Question
+from medstress.core.passages import ABBREVIATIONS
 from medstress.core.queries import Predict
 from medstress.core.resources import Resources
-from medstress.core.sentence_splitting import ABBREVIATIONS
 from medstress.core.text import Edit
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.controls.facts import LEAST_CHANGED, Original, words_of
 from medstress.attacks.controls.shuffled import digits, in_random_order
 from medstress.core.items import Candidate, Question
-from medstress.core.sentence_splitting import sentence_spans
+from medstress.core.passages import sentence_spans
 from medstress.core.text import Edit, copy_case
 
 if TYPE_CHECKING:

@@ -201,8 +201,9 @@ class EntitiesTable(TomlTable):
     """The group in results; default: the type."""
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
-    recogniser: Literal["given", "gazetteer", "spacy"] = "given"
-    """Source of mentions of the type: the rows, the tables of names, or a spaCy pipeline."""
+    recogniser: Literal["given", "gazetteer", "spacy"] | None = None
+    """Source of mentions of the type: the rows, the tables of names, or a spaCy pipeline; default:
+    the rows where they carry mentions, else the tables."""
     model: NonEmpty | None = None
     """spacy: an installed pipeline, or the folder of a saved one."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
@@ -250,7 +251,7 @@ class EntitiesTable(TomlTable):
     def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         from pydantic_core import PydanticCustomError
 
-        from medstress.entities.semantic_types import wrong_type
+        from medstress.entities.groups import wrong_type
 
         if reason := wrong_type(value):
             raise PydanticCustomError("type", "{reason}", {"reason": reason})

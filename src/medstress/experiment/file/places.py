@@ -17,6 +17,7 @@ class Where:
             self._set[parts[0], parts[-1]] = f"--set {target.strip()}"
         self.used: dict[str, list[int]] = {}
         self._lines = text.splitlines()
+        self._headers: dict[str, list[int]] = {}
 
     def place_of(self, table: str, index: int) -> int:
         """Return the number, counting all entries, of the index-th entry that is switched on."""
@@ -43,9 +44,11 @@ class Where:
         return self._place(header)
 
     def _header(self, table: str, index: int) -> int | None:
-        pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
-        found = [i for i, line in enumerate(self._lines) if pattern.match(line)]
-        return found[index] if index < len(found) else None
+        if table not in self._headers:
+            pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
+            self._headers[table] = [i for i, line in enumerate(self._lines) if pattern.match(line)]
+        lines = self._headers[table]
+        return lines[index] if index < len(lines) else None
 
     def _place(self, number: int | None) -> str:
         return self.file if number is None else f"{self.file}, line {number + 1}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.control import Control
-from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
+from medstress.attacks.noise.non_entity_noise import control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
-from medstress.core.controls import CONTROLS, arm_label
+from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
@@ -21,6 +21,7 @@ PREFIX = "control of "
 """Prefix of the label of an added arm of noise outside entities."""
 DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
 """The default control of attacks on questions, and of those that hold a conversation."""
+_NOT_TAGGED = "only in tagged texts can noise go round the entities"
 _MOST_NAMED = 3
 """Most items that a sentence names."""
 _REMEDY = (
@@ -170,43 +171,35 @@ def _too_few(
     )
 
 
-def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]:
+def noise_controls(
+    attacks: Sequence[AttackPart], kind: Kind
+) -> tuple[list[AttackPart], ControlPlan]:
     """Return the control arm of every perturbed copy of tagged texts that the experiment lacks.
 
     It is `non_entity_noise`, which changes as many words, none of them in an entity. Attacks with
-    the same control share it. A search has none.
+    the same control share it. A search has none, nor have other kinds.
 
     Args:
         attacks: the experiment's attacks.
         kind: kind of its items.
 
-    Raises:
-        UsageError: the items are not tagged texts, or no attack has a control.
+    Returns:
+        The arms, and why attacks have none.
     """
-    if not kind.has_controls:
-        raise UsageError(
-            f"[experiment] controls = true is for questions and tagged texts, but the data are "
-            f"{kind.name}; leave the key out"
-        )
-    known = [part.attack.spec() for part in attacks]
-    added = list(_missing(attacks, known))
-    if not added and not any(spec["name"] == NonEntityNoise.name for spec in known):
-        raise UsageError(
-            "[experiment] controls = true: none of the attacks has a control, because a search "
-            'perturbs no whole data set; write search = "none", or leave the key out'
-        )
-    return added
-
-
-def _missing(attacks: Sequence[AttackPart], known: list[Any]) -> Iterator[AttackPart]:
+    known, added, left_out = [part.attack.spec() for part in attacks], list[AttackPart](), {}
     for part in attacks:
         parameters = control_of(part.attack.spec())
-        if parameters is None:
+        if not kind.has_controls or parameters is None:
+            why = "a search perturbs no whole data set" if kind.has_controls else _NOT_TAGGED
+            if part.attack.name != NOISE_CONTROL and not isinstance(part.attack, Unasked):
+                left_out[part.label] = {NOISE_CONTROL: why}
             continue
-        control = make_attack(NonEntityNoise.name, parameters)
+        control = make_attack(NOISE_CONTROL, parameters)
         if control.spec() not in known:
             known.append(control.spec())
-            yield AttackPart(label=f"{PREFIX}{part.label}", attack=control, is_labelled=True)
+            label = f"{PREFIX}{part.label}"
+            added.append(AttackPart(label=label, attack=control, is_labelled=True))
+    return added, ControlPlan(left_out=left_out)
 
 
 def named_on_sentences(wanted: bool | Sequence[str] | None, kind: Kind) -> None:

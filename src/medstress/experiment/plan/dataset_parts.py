@@ -14,7 +14,7 @@ from medstress.core import registry
 from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError
 from medstress.core.items import Question
-from medstress.core.sentence_splitting import sentence_spans
+from medstress.core.passages import sentence_spans
 from medstress.datasets.draw import draw, draw_documents
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.experiment.file.config import DatasetTable

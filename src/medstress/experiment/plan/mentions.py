@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError
 from medstress.core.items import check_words
-from medstress.entities.grouping import typed_options
-from medstress.entities.semantic_types import types_of
+from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import EntitiesTable
 from medstress.experiment.file.labels import group_labels, type_label
 
 if TYPE_CHECKING:
-    from medstress.entities.recognisers.recogniser import Recogniser
+    from medstress.entities.recognisers import Recogniser
     from medstress.experiment.plan.dataset_parts import DatasetPart
     from medstress.experiment.plan.parts import AttackPart
 
@@ -57,8 +56,11 @@ def recognise_mentions(
             has no mentions.
         DataError: a given mention cuts a word.
     """
-    from medstress.entities.recognisers.recogniser import recognise
+    from medstress.entities.recognisers import recognise
 
+    carried = any(item.mentions for part in datasets for item in part.all_items)
+    usual = {"recogniser": "given" if carried else "gazetteer"}
+    tables = [one if one.recogniser else one.model_copy(update=usual) for one in tables]
     labels = group_labels(tables)
     _check_types(tables, labels)
     specs: dict[str, dict[str, Any]] = {}
@@ -92,18 +94,17 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
     """Open one recogniser for all groups that use it."""
     table = tables[0]
     if table.recogniser == "spacy":
-        from medstress.entities.recognisers.spacy_pipeline import SpacyPipeline
+        from medstress.entities.recognisers import SpacyPipeline
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers.gazetteer import (
+    from medstress.entities.recognisers import (
         Gazetteer,
         Source,
         shipped_gazetteer,
         shipped_sources,
     )
-    from medstress.entities.tables import SHIPPED
-    from medstress.entities.vocabularies import load_vocabulary
+    from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
     for each in tables:
@@ -129,7 +130,7 @@ def _one_type(table: EntitiesTable) -> str:
 def _key(table: EntitiesTable) -> str:
     """Return a key that is equal for groups with the same recogniser."""
     if table.recogniser != "spacy":
-        return table.recogniser
+        return str(table.recogniser)
     return repr([table.model, sorted((table.labels or {}).items()), table.linker])
 
 
@@ -137,7 +138,7 @@ def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None
     users: dict[str, tuple[str, str, str]] = {}
     for table, label in zip(tables, labels, strict=True):
         for type_ in sorted(types_of(table.type)):
-            key, first, name = users.setdefault(type_, (_key(table), label, table.recogniser))
+            key, first, name = users.setdefault(type_, (_key(table), label, str(table.recogniser)))
             if key != _key(table):
                 raise UsageError(
                     f"groups {first!r} ({name}) and {label!r} ({table.recogniser}) share the type "

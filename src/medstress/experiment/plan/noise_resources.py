@@ -27,7 +27,7 @@ from medstress.kinds import kind_of
 from medstress.kinds.kind import Marked
 
 if TYPE_CHECKING:
-    from medstress.entities.surrogates import Surrogates
+    from medstress.entities.replacements import Surrogates
 
 Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Tokens and IOB2 labels of a sentence or text."""
@@ -50,10 +50,15 @@ def surrogates(
     Raises:
         UsageError: a table of names is missing or malformed.
     """
-    from medstress.entities.definitions import defined_abbreviations
     from medstress.entities.names import folded
-    from medstress.entities.replacements import abbreviations, strict_names
-    from medstress.entities.surrogates import LISTED, Surrogates, listed_first
+    from medstress.entities.replacements import (
+        LISTED,
+        Surrogates,
+        abbreviations,
+        defined_abbreviations,
+        listed_first,
+        strict_names,
+    )
 
     types = {
         mention_key(tokens[entity.start : entity.end]): entity.type
@@ -108,7 +113,7 @@ def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozense
 
 
 def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
-    from medstress.entities.tables import existing_file, read_text
+    from medstress.entities.vocabularies import existing_file, read_text
 
     path = base / Path(given).expanduser()
     what = f"{name}: words {given!r}"
@@ -119,7 +124,7 @@ def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
 def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
     texts = [join_tokens(tokens) for tokens, _ in tagged]
     if recogniser == GAZETTEER:
-        from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+        from medstress.entities.recognisers import shipped_gazetteer
 
         mentions = [
             text[mention.start : mention.end]
@@ -127,7 +132,7 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
             for mention in found
         ]
     else:
-        from medstress.entities.recognisers.spacy_pipeline import entity_texts
+        from medstress.entities.recognisers import entity_texts
 
         mentions = entity_texts(recogniser, texts, base)
     return frozenset(word_key(word) for mention in mentions for word in mention.split())
@@ -135,7 +140,7 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
 
 def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
     """Return mention -> its spellings in the corpus; none for defined short forms."""
-    from medstress.entities.definitions import defined_abbreviations
+    from medstress.entities.replacements import defined_abbreviations
 
     found: dict[str, set[str]] = {}
     for tokens, labels in tagged:
@@ -168,7 +173,7 @@ def noise_resources(
     tagged = _sentences(items, mentions)
     lexicon: frozenset[str] = frozenset()
     if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
-        from medstress.entities.lexicon import noise_lexicon
+        from medstress.entities.vocabularies import noise_lexicon
 
         lexicon = noise_lexicon(tagged)
     tagged += _options(items, mentions)
@@ -307,7 +312,7 @@ def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
     known = {text: given for text, given in given_by_text.items() if given is not None}
     if not texts:
         return known
-    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+    from medstress.entities.recognisers import shipped_gazetteer
 
     found = shipped_gazetteer().find(texts)
     return known | {

@@ -18,8 +18,7 @@ from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
 from medstress.datasets.draw import draw
-from medstress.entities.grouping import typed_options
-from medstress.entities.no_names import NoNames
+from medstress.entities.groups import NoNames, typed_options
 from medstress.experiment.file.config import (
     AttackTable,
     EntitiesTable,
@@ -163,8 +162,8 @@ def load_groups(
     """
     from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
+    from medstress.entities.groups import types_of
     from medstress.entities.perturbations import VectorPerturbationSet
-    from medstress.entities.semantic_types import types_of
     from medstress.entities.synonyms import load_synonyms
     from medstress.entities.vocabularies import load_vocabulary
 

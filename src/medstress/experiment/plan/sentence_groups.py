@@ -12,7 +12,7 @@ from medstress.attacks.noise.attack import DEFAULT_FIELD, SentenceAttack
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.resources import Resources
-from medstress.entities.no_names import LABEL, NoNames
+from medstress.entities.groups import LABEL, NoNames
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
@@ -68,14 +68,14 @@ def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> li
 
 
 def _shipped_drugs() -> DrugNames:
-    from medstress.entities.brand_pairs import shipped_drug_names
+    from medstress.entities.drug_names import shipped_drug_names
 
     return shipped_drug_names()
 
 
 def _names_in(text: str) -> list[str]:
     """Return the drugs and diseases in a text, found by the shipped gazetteer."""
-    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+    from medstress.entities.recognisers import shipped_gazetteer
 
     (mentions,) = shipped_gazetteer().find([text])
     return [text[mention.start : mention.end] for mention in mentions]

@@ -18,7 +18,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
-from medstress.entities.no_names import NoNames
+from medstress.entities.groups import NoNames
 from medstress.experiment.plan.noise_resources import mentions_in, noise_resources
 from medstress.experiment.plan.parts import AttackPart
 from medstress.kinds.choice import CHOICE

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
-from medstress.entities.recognisers.gazetteer import (
+from medstress.entities.recognisers import (
     Case,
     Gazetteer,
     Source,

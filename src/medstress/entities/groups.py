@@ -1,12 +1,19 @@
-"""UMLS semantic types, and their two groups drugs and diseases."""
+"""Entity groups: UMLS types, the options that mention one, and the group without names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.resources import Exclusions
+
+if TYPE_CHECKING:
+    from medstress.core.resources import FloatArray, IndexArray, VectorArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +96,78 @@ def wrong_type(group_type: str | Sequence[str]) -> str | None:
             hint = did_you_mean(name, [*GROUPS, *sorted(TYPE_IDENTIFIERS)])
             return f"{expected}; got {name!r}{hint}"
     return None
+
+
+def typed_options(item: Question, types: frozenset[str]) -> tuple[str, ...]:
+    """Return the letters of the wrong options that mention an entity of one of `types`.
+
+    An item belongs to a group, such as drug-mention questions, if there is at least one: the rule
+    of Xian et al. (2025). The key does not count.
+
+    >>> from medstress.core.items import Mention
+    >>> span = Mention(field="B", start=0, end=4, type="T047")
+    >>> item = Question(id="q", stem="?", options=("rest", "gout"), key="A", mentions=(span,))
+    >>> typed_options(item, frozenset({"T047"}))
+    ('B',)
+    """
+    mentioned = {mention.field for mention in item.mentions if mention.type in types}
+    return tuple(letter for letter in item.letters if letter in mentioned and letter != item.key)
+
+
+LABEL = "all"
+
+
+class NoNames:
+    """A perturbation set without names; attacks that need names can attack no item."""
+
+    names: Sequence[str] = ()
+    undefined: Sequence[int] = ()
+    lack = ""
+    hash = content_hash("no names")
+
+    @property
+    def vectors(self) -> VectorArray:
+        """Empty, shape (0, 0)."""
+        import numpy as np
+
+        return np.empty((0, 0), dtype=np.float32)
+
+    def vector(self, text: str) -> FloatArray:
+        """Empty, shape (0,)."""
+        return self.distances(text)
+
+    def distances(self, anchor: str) -> FloatArray:
+        """Empty, shape (0,)."""
+        import numpy as np
+
+        return np.empty(0)
+
+    def distance_to(self, anchor: str, text: str) -> float:
+        """Always nan."""
+        return float("nan")
+
+    def obstacle(self, item: Question) -> str | None:
+        """Always an obstacle: there is nothing to draw."""
+        return "the group has no names"
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Empty, shape (0,)."""
+        import numpy as np
+
+        return np.empty(0, dtype=np.int64)
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
+        """Empty."""
+        return {}
+
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
+        """Always empty."""
+        return ()
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Always None."""
+        return None
+
+    def variant_class(self, item: Question, name: str) -> str:
+        """Always `different`."""
+        return "different"

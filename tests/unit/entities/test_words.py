@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.entities.recognisers.words import forms, split
+from medstress.entities.recognisers import forms, split
 
 
 @pytest.mark.parametrize(

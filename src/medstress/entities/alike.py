@@ -1,0 +1,588 @@
+"""Names that are alike: how tables relate them, and which names the rules refute.
+
+Validity is what people judge. The rules say that a name is wrong, or nothing: they refute names by
+their wording and never vouch for one. The tables place two names as the same, as different, or not
+at all (unknown is the default), and people read that as evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from medstress.core.evidence import Evidence, of_reason
+from medstress.core.items import Question
+from medstress.core.validity import VARIANT_CLASSES
+from medstress.entities.drug_names import (
+    BRAND,
+    SOURCES,
+    Placed,
+    Reading,
+    by_wording,
+    class_name,
+    classes_of,
+    drug_names,
+    kin,
+    kin_of_sets,
+)
+from medstress.entities.names import (
+    DIFFERENT,
+    SYNONYM,
+    normalise,
+    unaccented,
+    variant_class,
+    word_set,
+    words,
+)
+from medstress.entities.ontologies import parent_headings
+from medstress.entities.synonyms import SynonymGroups, load_synonyms
+from medstress.entities.vocabularies import shipped_rows
+
+_TABLE = "diseases"
+
+_FUNCTION_TEXT = "a an the of in on to by and or with due from disease diseas disorder syndrome"
+_FUNCTION_WORDS = frozenset(words(_FUNCTION_TEXT))
+
+_ENDINGS = (
+    ("emic", "emi"),
+    ("emia", "emi"),
+    ("otic", "os"),
+    ("itic", "it"),
+    ("plegic", "plegi"),
+    ("plegia", "plegi"),
+    ("pathic", "pathi"),
+    ("uric", "uri"),
+    ("uria", "uri"),
+    ("algic", "algi"),
+    ("algia", "algi"),
+    ("ension", "ens"),
+    ("ensiv", "ens"),
+    ("eptic", "eps"),
+    ("epsi", "eps"),
+    ("rrhagic", "rrhag"),
+    ("rrhag", "rrhag"),
+    ("trophic", "trophi"),
+    ("betic", "bet"),
+    ("bet", "bet"),
+    ("matic", "m"),
+    ("ectomi", "ectomi"),
+    ("toxic", "tox"),
+    ("toxiciti", "tox"),
+    ("ous", "o"),
+)
+"""Endings of folded words -> what nouns and adjectives of one stem share: hypertension,
+hypertensive; ischemia, ischemic; arthritis, arthritic."""
+_SPELLINGS = {
+    "tumour": "tumor",
+    "neoplasm": "tumor",
+    "leucemi": "leukemi",
+    "leucaemi": "leukemi",
+    "renal": "kidnei",
+    "kidney": "kidnei",
+    "kidnei": "kidnei",
+    "hepatic": "liver",
+    "cardiac": "heart",
+    "pulmonari": "lung",
+    "ganglia": "ganglion",
+    "carcinomata": "carcinoma",
+}
+"""Folded words -> one of two that mean the same part or are spelt differently."""
+_ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5"}
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """Return what the inflected forms of a folded word share.
+
+    >>> stem("hypertensiv") == stem("hypertension"), stem("ischemic") == stem("ischemia")
+    (True, True)
+    """
+    word = _SPELLINGS.get(word, _ROMAN.get(word, word))
+    for ending, shared in _ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            return word[: -len(ending)] + shared
+    return word
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of a name's words, without those that only join words.
+
+    >>> stems("Cancer of the breast") == stems("breast cancers")
+    True
+    """
+    found = words(text)
+    # The last word of haemophilia A is no article.
+    kept = [w for w in found[:-1] if w not in _FUNCTION_WORDS]
+    kept += [w for w in found[-1:] if w == "a" or w not in _FUNCTION_WORDS]
+    kept = kept or found
+    return frozenset(map(stem, kept))
+
+
+class DiseaseNames:
+    """Looks up diseases and their places in the hierarchies; immutable once built."""
+
+    def __init__(
+        self,
+        listed: SynonymGroups,
+        names: Callable[[], Iterable[tuple[str, str]]],
+        parents: Mapping[str, Iterable[str]],
+    ) -> None:
+        """Keep the names as written, all (concept, name) rows, and the parents of each concept."""
+        self._listed, self._names = listed, names
+        self._parents = {node: frozenset(above) - {node} for node, above in parents.items()}
+
+    def place(self, name: str) -> tuple[frozenset[str], bool]:
+        """Return the concepts of a name, and whether it is listed as written."""
+        concepts = (each.partition(":") for each in self._listed.concepts_of(name))
+        if found := frozenset(concept for table, _, concept in concepts if table == _TABLE):
+            return found, True
+        return frozenset(self._inflected.get(stems(name), ())), False
+
+    @cached_property
+    def _inflected(self) -> dict[frozenset[str], set[str]]:
+        """Return stems of a name -> its concepts. Reading 100,000 names takes half a second."""
+        found: dict[frozenset[str], set[str]] = {}
+        for concept, name in self._names():
+            if key := stems(name):
+                found.setdefault(key, set()).add(concept)
+        return found
+
+    def parents(self, concepts: Iterable[str]) -> frozenset[str]:
+        """Return the concepts right above some concepts."""
+        return frozenset().union(*(self._parents.get(each, ()) for each in concepts))
+
+    def ancestors(self, concepts: frozenset[str]) -> frozenset[str]:
+        """Return all concepts above some concepts."""
+        found: frozenset[str] = frozenset()
+        new = concepts
+        while new := self.parents(new) - found:
+            found |= new
+        return found
+
+
+@cache
+def disease_names() -> DiseaseNames:
+    """Return the shipped diseases with the links of MONDO and of MeSH, read once."""
+    mondo = list(shipped_rows("mondo"))
+    concept = {row[0]: _concept(row) for row in mondo}
+    parents: dict[str, set[str]] = {}
+    for row in mondo:
+        parents[concept[row[0]]] = {concept[p] for p in row[1].split() if p in concept}
+    for heading, above in parent_headings(list(shipped_rows("mesh"))).items():
+        # Trees' roots and numbers without a heading are no diseases.
+        known = {each for each in above if each.startswith("MESH:")}
+        parents.setdefault(heading, set()).update(known)
+    listed = load_synonyms("default", Path())
+    return DiseaseNames(listed, lambda: ((r[0], r[1]) for r in shipped_rows(_TABLE)), parents)
+
+
+def _concept(row: list[str]) -> str:
+    return row[2] if re.match(r"M\w+:", row[2]) else f"MONDO:{row[0]}"
+
+
+Value = Literal["same", "different", "unknown"]
+
+WORDING, INITIALS = "wording", "initials"
+DISEASES, STEMS = "MeSH and MONDO", "INN stems"
+_AMBIGUOUS = 3
+"""Most characters of a name, such as TB, OA or ASA, that may have meanings which no table lists: it
+can be found the same as another one, and never different."""
+_APPLIED = (
+    frozenset(("oral", "enteral")),
+    frozenset(("iv", "intravenous", "infusion")),
+    frozenset(("im", "intramuscular")),
+    frozenset(("sc", "subcutaneous")),
+    frozenset(("topical", "cream", "ointment", "gel", "transdermal")),
+    frozenset(("inhaled", "inhalation", "nebulized", "nebulised")),
+    frozenset(("intranasal", "nasal")),
+    frozenset(("intrathecal",)),
+    frozenset(("intravitreal", "ophthalmic", "drops")),
+    frozenset(("rectal",)),
+    frozenset(("vaginal",)),
+    frozenset(("high",)),
+    frozenset(("low",)),
+)
+"""How a drug is given, and how much: a text that says one is not one that says another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One reason to hold two names for the same, or for different ones."""
+
+    kind: str
+    """What the *second* name is to the first: one of `medstress.core.evidence.KINDS`."""
+    value: Value
+    """What it says; `unknown` names a relation that decides nothing."""
+    source: str
+    """Where it comes from, for people."""
+
+    def as_evidence(self) -> Evidence:
+        """Return it as evidence about a key: one that stands there twice is not right alone.
+
+        Tables refute and never vouch, so names that differ settle nothing.
+        """
+        valid = False if self.value == "same" else None
+        return Evidence(kind=self.kind, source=self.source, valid=valid)
+
+
+def settled(evidence: Iterable[Relation]) -> bool | None:
+    """Return whether the names mean the same by all evidence; None: unknown.
+
+    One piece that says `same` outweighs those that say `different`: a name with several meanings
+    is a second right answer by any of them.
+    """
+    values = {each.value for each in evidence}
+    return True if "same" in values else False if "different" in values else None
+
+
+class Relations:
+    """Finds evidence in the shipped tables and in the user's synonyms."""
+
+    def __init__(self, synonyms: Sequence[SynonymGroups] = ()) -> None:
+        """Keep further sources: groups loaded from UMLS, an OBO file or a table."""
+        self._synonyms = synonyms
+
+    def between(self, one: str, other: str) -> tuple[Relation, ...]:
+        """Return all evidence on two names, the strongest first; empty: unknown.
+
+        >>> [(e.kind, e.value) for e in relations("ezetimibe", "Vytorin")]
+        [('combination_product', 'same')]
+        >>> [(e.kind, e.source) for e in relations("salbutamol", "albuterol sulfate")]
+        [('salt', 'UNII list (FDA, 2025-06)')]
+        """
+        if normalise(one) == normalise(other) or (
+            word_set(one) and word_set(one) == word_set(other)
+        ):
+            return (Relation("same_concept", "same", WORDING),)
+        worded: list[Relation] = []
+        found = [*self._listed(one, other), *_of_drugs(one, other)]
+        if settled(found) is None:
+            # The diseases are read only where they are needed: that takes a second.
+            found += _of_diseases(one, other)
+        if settled(found) is not True:
+            # Initials have many meanings, and a table knows some: another one refutes nothing.
+            found = [*_of_initials(one, other)] or found
+            worded = [*_of_wording(one, other)]
+            found += worded
+        if worded or min(len(normalise(one)), len(normalise(other))) <= _AMBIGUOUS:
+            found = [_unknown(each) if each.value == "different" else each for each in found]
+        return tuple(sorted(dict.fromkeys(found), key=_strength))
+
+    def _listed(self, one: str, other: str) -> Iterator[Relation]:
+        for groups in self._synonyms:
+            if normalise(other) in groups.synonyms_of(one):
+                kind = "abbreviation" if _abbreviates(one, other) else "synonym"
+                is_ours = groups.label == "default"
+                source = "shipped synonyms" if is_ours else Path(groups.label).name
+                yield Relation(kind, "same", source)
+
+
+def relations(one: str, other: str) -> tuple[Relation, ...]:
+    """Return the evidence of the shipped tables on two names (see `Relations.between`)."""
+    return _shipped().between(one, other)
+
+
+def _of_drugs(one: str, other: str) -> Iterator[Relation]:
+    names = drug_names()
+    first, second = names.place(one), names.place(other)
+    if second and (group := class_name(one)) and _is_of(group, second):
+        yield Relation("child", "unknown", STEMS)
+        return
+    if first and (group := class_name(other)) and _is_of(group, first):
+        yield Relation("parent", "unknown", STEMS)
+        return
+    if first is None or second is None:
+        return
+    pairs = [(x, y) for x in first.readings for y in second.readings]
+    if not (first.is_whole and second.is_whole):
+        # A text that only mentions drugs is placed against drugs that it does not mention.
+        if not any(_share(x, y) for x, y in pairs):
+            yield Relation("other_concept", "different", _sources(*pairs[0]))
+        return
+    equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
+    if equal:
+        x, y = min(equal, key=lambda pair: pair[1].kind)
+        found = Relation(_kind(one, other, x, y), "same", _sources(x, y))
+        yield _unknown(found) if _given_otherwise(one, other) else found
+        return
+    if whole := next((pair for pair in pairs if pair[0].ingredients < pair[1].ingredients), None):
+        # It holds the first one's drug, so picking it is no error that a study should count.
+        yield Relation("combination_product", "same", _sources(*whole))
+        return
+    for x, y in pairs:
+        # Brands are asked by their ingredients, as the generic names are by their words.
+        if kind := kin_of_sets(x.ingredients, y.ingredients):
+            yield Relation(kind, "unknown", _sources(x, y))
+            return
+    x, y = next((p for p in pairs if p[0].ingredients & p[1].ingredients), pairs[0])
+    if x.ingredients & y.ingredients:
+        yield Relation("combination_product", "different", _sources(x, y))
+    elif _classes(x) & _classes(y):
+        yield Relation("sibling", "different", STEMS)
+    else:
+        yield Relation("other_concept", "different", _sources(x, y))
+
+
+def _share(x: Reading, y: Reading) -> bool:
+    """Whether two readings have an ingredient in common, or kin."""
+    return any(i == j or kin(i, j) is not None for i in x.ingredients for j in y.ingredients)
+
+
+def _is_of(group: str, placed: Placed) -> bool:
+    return any(group in _classes(reading) for reading in placed.readings)
+
+
+def _unknown(found: Relation) -> Relation:
+    return replace(found, value="unknown")
+
+
+def _given_otherwise(one: str, other: str) -> bool:
+    """Whether two texts on one drug tell unlike routes or doses, or unlike salts or esters of it.
+
+    Tenofovir disoproxil and tenofovir alafenamide, oral and intravenous vancomycin: where one is
+    the right answer, the other may be a wrong one.
+    """
+    first, second = normalise(one).split(), normalise(other).split()
+    ways = [{i for i, way in enumerate(_APPLIED) if way & set(text)} for text in (first, second)]
+    if all(ways) and ways[0] != ways[1]:
+        return True
+    has_forms = len(first) > 1 and len(second) > 1
+    return has_forms and first[0] == second[0] and set(first[1:]).isdisjoint(second[1:])
+
+
+def _classes(reading: Reading) -> frozenset[str]:
+    return frozenset().union(*(classes_of(each) for each in reading.ingredients))
+
+
+def _kind(one: str, other: str, x: Reading, y: Reading) -> str:
+    """Return what the second name of the same ingredients is to the first."""
+    if x.kind != y.kind:
+        return "brand" if y.kind == BRAND else "generic"
+    if BRAND in (x.kind, y.kind):
+        return "synonym"
+    base = " and ".join(sorted(x.ingredients))
+    plain = [normalise(each) for each in (one, other)]
+    if _abbreviates(one, other):
+        return "abbreviation"
+    # Several words that begin with the base's name: its salt, hydrate or ester.
+    stem = normalise(base).partition(" ")[0]
+    if any(each != normalise(base) and each.startswith(f"{stem} ") for each in plain):
+        return "salt"
+    return "synonym"
+
+
+def _sources(*readings: Reading) -> str:
+    return " and ".join(dict.fromkeys(SOURCES[each.source] for each in readings))
+
+
+def _strength(found: Relation) -> tuple[bool, bool]:
+    return found.value != "same", found.kind == "other_concept"
+
+
+def _of_diseases(one: str, other: str) -> Iterator[Relation]:
+    names = disease_names()
+    (first, as_written), (second, also) = names.place(one), names.place(other)
+    if bool(first) != bool(second):
+        lacking = other if first else one
+        if (placed := drug_names().place(lacking)) and placed.is_whole:
+            yield Relation(
+                "other_concept", "different", f"{DISEASES}; {_sources(*placed.readings)}"
+            )
+        return
+    if not first:
+        return
+    source = DISEASES if as_written and also else f"{DISEASES}, inflected"
+    if first & second:
+        kind = "abbreviation" if _abbreviates(one, other) else "synonym"
+        yield Relation(kind, "same", source)
+    elif second & names.ancestors(first):
+        yield Relation("parent", "unknown", source)
+    elif first & names.ancestors(second):
+        yield Relation("child", "unknown", source)
+    elif names.parents(first) & names.parents(second):
+        yield Relation("sibling", "different", source)
+    else:
+        yield Relation("other_concept", "different", source)
+
+
+def _of_initials(one: str, other: str) -> Iterator[Relation]:
+    """Yield an abbreviation by its letters, of two names that no table calls the same."""
+    if _abbreviates(one, other):
+        yield Relation("abbreviation", "unknown", INITIALS)
+
+
+def _abbreviates(one: str, other: str) -> bool:
+    """Whether one name is made of the initials of the other, of three words or more."""
+    short, long = sorted((normalise(one), normalise(other)), key=len)
+    initials = "".join(word[0] for word in long.split())
+    return len(short) > 1 and short.replace(".", "") == initials
+
+
+def _of_wording(one: str, other: str) -> Iterator[Relation]:
+    if kind := by_wording(one, other):
+        yield Relation(kind, "unknown", WORDING)
+
+
+@cache
+def _shipped() -> Relations:
+    return Relations()
+
+
+EQUAL, DUPLICATE = "equal_to_option", "key_duplicate"
+"""Reasons that take precedence over variant classes."""
+
+
+class NameRules:
+    """Judges names against the options of a question."""
+
+    def __init__(self, synonyms: SynonymGroups) -> None:
+        """Keep the names that would be a second right answer."""
+        self._synonyms = synonyms
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Return why `exclude` rejects a name for its wording, or None."""
+        normal, (key, forbidden) = normalise(name), _normal_texts(item)
+        if normal == key:
+            return DUPLICATE
+        if normal in forbidden:
+            return EQUAL
+        found = self.variant_class(item, name)
+        return None if found == VARIANT_CLASSES[DIFFERENT] else found
+
+    def variant_class(self, item: Question, name: str) -> str:
+        """Return the class of `name` relative to the key's text and the entities in it."""
+        references = option_texts(item, item.key)
+        return variant_class(name, references, self.synonyms_of(references))
+
+    def synonyms_of(self, references: Iterable[str]) -> frozenset[str]:
+        """Return the synonyms of any of some names."""
+        return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))
+
+
+def option_texts(item: Question, letter: str) -> list[str]:
+    """Return the text of one option, then the entities in it."""
+    text = item.option(letter)
+    return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
+
+
+@lru_cache(maxsize=256)
+def _normal_texts(item: Question) -> tuple[str, frozenset[str]]:
+    """Return the key's text and those of `forbidden_texts`, normalised."""
+    return normalise(item.key_text), frozenset(map(normalise, forbidden_texts(item)))
+
+
+def forbidden_texts(item: Question) -> list[str]:
+    """Return the texts that no replacement may equal.
+
+    These are options, entities in them, and texts that would turn one option of several parts into
+    another.
+    """
+    found = [text for letter in item.letters for text in option_texts(item, letter)]
+    options = {letter: normalise(item.option(letter)) for letter in item.letters}
+    for letter, own in options.items():
+        spans = [(m.start, m.end) for m in item.mentions if m.field == letter]
+        if letter == item.key or not spans:
+            continue
+        others = [
+            (other, _n_shared(own, other), _n_shared(own[::-1], other[::-1]))
+            for name, other in options.items()
+            if name != letter
+        ]
+        for before, after in _lengths(item.option(letter), own, spans):
+            found += [
+                other[before : len(other) - after]
+                for other, start, end in others
+                if 0 < before + after < len(other) and before <= start and after <= end
+            ]
+    return found
+
+
+def _n_shared(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _lengths(text: str, normal: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield how long the texts before and after each span are once normalised.
+
+    Every part of the text is normalised once, since an option may hold thousands of entities.
+
+    Args:
+        text: an option.
+        normal: its normal form.
+        spans: of entities in it.
+    """
+    # Place -> length of what stands before it, and whether a space follows that.
+    cuts: dict[int, tuple[int, bool]] = {}
+    length, at, is_apart = 0, 0, True
+    for cut in sorted({place for span in spans for place in span}):
+        part = unaccented(text[at:cut]).replace("-", " ")
+        words = " ".join(part.split())
+        if words:
+            length += len(words) + (length > 0 and (is_apart or part[0].isspace()))
+            is_apart = part[-1].isspace()
+        is_apart |= bool(part) and not words
+        cuts[cut], at = (length, is_apart), cut
+    for start, end in spans:
+        length, is_apart = cuts[end]
+        rest = unaccented(text[end : end + 1]).replace("-", " ")
+        after = len(normal) - length - (0 < length < len(normal) and (is_apart or rest.isspace()))
+        yield cuts[start][0], after
+
+
+_EXCEPTION = re.compile(r"\b(?:not|except|least|incorrect|false|contraindicated)\b", re.IGNORECASE)
+"""Words of questions that ask for the exception, where several options fit what is described."""
+
+
+def option_evidence(
+    item: Question, name: str, field: str, rules: NameRules, relations: Relations
+) -> tuple[Evidence, ...]:
+    """Return what is known of a name that replaces an entity of a wrong option.
+
+    First what refutes it by the rules, then the tables: against the key, against entities within
+    the key, and against the options that stay.
+
+    Args:
+        item: the question.
+        name: the name.
+        field: letter of the option that it is put in.
+        rules: the rules of the attack.
+        relations: the shipped tables, and the user's synonyms.
+    """
+    return tuple(dict.fromkeys(_pieces(item, name, field, rules, relations)))
+
+
+def _pieces(
+    item: Question, name: str, field: str, rules: NameRules, relations: Relations
+) -> Iterator[Evidence]:
+    objection = rules.objection(item, name)
+    is_synonym = objection == VARIANT_CLASSES[SYNONYM]
+    key, *parts = option_texts(item, item.key)
+    found = [each.as_evidence() for each in _of_tables(relations, key, name)]
+    for part in parts:
+        # Another name of a part of the key need not be right where the whole key is.
+        if normalise(part) != normalise(key):
+            same = (each for each in _of_tables(relations, part, name) if each.value == "same")
+            found += (replace(e.as_evidence(), valid=False if is_synonym else None) for e in same)
+    # A table that knows a synonym says so itself.
+    if not (is_synonym and any(each.valid is False for each in found)):
+        yield from of_reason(objection, False if objection else None)
+    yield from found
+    for letter in item.letters:
+        if letter in (item.key, field) or objection == EQUAL:
+            continue
+        against = relations.between(item.option(letter), name)
+        if settled(against):
+            yield replace(against[0].as_evidence(), kind="duplicate_of_option")
+    if asked := _EXCEPTION.search(item.stem):
+        yield Evidence(kind="exception_asked", source=f"the question says {asked[0].lower()!r}")
+
+
+def _of_tables(relations: Relations, key: str, name: str) -> Iterator[Relation]:
+    """Return what tables say; what the words alone say is the rules' part."""
+    return (each for each in relations.between(key, name) if each.source != WORDING)

@@ -1,0 +1,533 @@
+"""Finding typed entities in texts: a gazetteer, spaCy pipelines, or mentions given in the rows."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ahocorasick_rs import AhoCorasick, Implementation
+
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.core.items import TEXTS, Mention, Question
+from medstress.core.text import cut_word
+from medstress.entities.groups import GROUPS, TYPE_IDENTIFIERS
+from medstress.entities.names import fold_word, unaccented
+from medstress.entities.vocabularies import SHIPPED, shipped_rows
+from medstress.files.extras import importing
+from medstress.files.reading import loading
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Span
+
+
+SUMMARIES: dict[str, str] = {
+    "given": "mentions that come with the rows, or with annotations = ...",
+    "gazetteer": "longest names of the drug and disease tables and of the group's vocabulary",
+    "spacy": "an installed spaCy or scispaCy pipeline (key model); extra: medstress[spacy]",
+}
+"""One line about each recogniser."""
+
+# A word with its possessive ending (not part of the word), or one punctuation mark. White space and
+# hyphens separate words. A mark is a word of its own: no name is found across a comma or full stop,
+# but names that contain one ("46,xx testicular disorder") are.
+_WORD = re.compile(r"(?P<word>[^\W_]+)(?:['`]s(?![^\W_])|(?<=s)['`](?![^\W_]))?|[^\w\s-]|_")
+
+MIN_STEM = 4
+"""Shorter singulars are not trusted: hives is not HIV, AIDS is not aid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word or punctuation mark."""
+
+    form: str
+    """The form that is compared: lower case, without accents, singular if long enough."""
+    start: int
+    """First character in the original text."""
+    end: int
+    """One past the last character in the original text."""
+
+
+def split(text: str) -> list[Word]:
+    """Return the words of a text with their offsets in it.
+
+    Case, accents, possessive 's, plural, ae for e and oe for e are ignored, and hyphens are
+    spaces, as in `names.normalise`.
+
+    >>> [(word.form, "Crohn\u2019s Naïve-cell"[word.start : word.end])
+    ...  for word in split("Crohn\u2019s Naïve-cell")]
+    [('crohn', 'Crohn'), ('naiv', 'Naïve'), ('cell', 'cell')]
+    """
+    plain, places = _plain(text)
+    words = []
+    for match in _WORD.finditer(plain):
+        start, end = match.span("word") if match["word"] else match.span()
+        first, last = (start, end - 1) if places is None else (places[start], places[end - 1])
+        words.append(Word(_form(plain[start:end]), first, _past_marks(text, last + 1)))
+    return words
+
+
+def forms(text: str) -> list[str]:
+    """Return the compared form of each word, without offsets and therefore faster.
+
+    >>> forms("Crohn's diseases")
+    ['crohn', 'diseas']
+    """
+    return [_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(text)[0])]
+
+
+@lru_cache(maxsize=1 << 17)
+def _form(word: str) -> str:
+    folded = fold_word(word)
+    return folded if len(folded) >= MIN_STEM else word
+
+
+def _plain(text: str) -> tuple[str, list[int] | None]:
+    """Return `unaccented`, and the place of each character in `text` (None: the same)."""
+    if text.isascii():
+        return text.casefold(), None
+    pieces: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        # One character may become none (a combining accent) or several (ß, ½).
+        piece = unaccented(character)
+        pieces.append(piece)
+        places += [place] * len(piece)
+    return "".join(pieces), places
+
+
+def _past_marks(text: str, end: int) -> int:
+    """Move `end` behind combining accents."""
+    while end < len(text) and unicodedata.combining(text[end]):
+        end += 1
+    return end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Found:
+    """One typed entity in one text."""
+
+    start: int
+    """First character."""
+    end: int
+    """One past the last character."""
+    type: str
+    """``drugs``, ``diseases`` or a UMLS semantic type identifier."""
+
+
+class Recogniser(Protocol):
+    """Finds typed entities in texts; the result depends on the texts alone."""
+
+    def find(self, texts: Sequence[str]) -> list[list[Found]]:
+        """Return the entities of each text, in the order of the texts.
+
+        An entity of several types appears once for each type.
+        """
+        ...
+
+    def spec(self) -> dict[str, Any]:
+        """Describe the recogniser in JSON values, for the manifest."""
+        ...
+
+
+def recognise(
+    items: Sequence[Question], recogniser: Recogniser, types: frozenset[str]
+) -> tuple[Question, ...]:
+    """Replace the items' mentions of `types` by those that the recogniser finds.
+
+    Options, passage, context and stem are searched. Mentions of other types, or without a type,
+    stay. An entity that begins or ends inside a word is dropped: a pipeline may split words
+    ("10mg"), and replacing a part would break them.
+
+    Args:
+        items: items of one data set.
+        recogniser: finds the new mentions.
+        types: the types to replace; other types it finds are ignored.
+    """
+    texts = list(dict.fromkeys(text for item in items for _, text in _fields(item)))
+    found = dict(zip(texts, recogniser.find(texts), strict=True))
+    return tuple(_with(item, found, types) for item in items)
+
+
+def _fields(item: Question) -> list[tuple[str, str]]:
+    named = [*zip(item.letters, item.options, strict=True)]
+    return [*named, *((name, item.text_of(name)) for name in TEXTS)]
+
+
+def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) -> Question:
+    kept = [mention for mention in item.mentions if mention.type not in types]
+    new = [
+        Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
+        for name, text in _fields(item)
+        for entity in sorted(set(found[text]))
+        if entity.type in types and cut_word(text, entity.start, entity.end) is None
+    ]
+    return item.with_mentions((*kept, *new))
+
+
+MIN_CHARACTERS = 3
+"""Shorter names, and names without a letter, are not searched: too many mean something else."""
+MAX_INITIALS = 8
+"""Most letters of a word that counts as an abbreviation of its concept's other names."""
+
+
+class Case(IntEnum):
+    """The case a name must have to count as mentioned."""
+
+    ANY = 0
+    CAPITALISED = 1
+    CAPITALS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Names of one type."""
+
+    names: Sequence[str]
+    """The names as written."""
+    type: str
+    """Type of all their mentions: ``drugs``, ``diseases`` or a UMLS identifier."""
+    case: Case = Case.ANY
+    """The case they must have in a text."""
+
+
+@cache
+def shipped_sources() -> tuple[Source, ...]:
+    """Return the two tables of medstress with all synonyms and brands, typed by table.
+
+    The tables are in lower case, and a brand (Today) or an abbreviation (AIR) can look like an
+    everyday word. So a brand must be capitalised in a text, and a name that consists of the
+    initials of another name of its concept must be in capitals.
+    """
+    return tuple(source for table in SHIPPED for source in _sources_of(table))
+
+
+class Gazetteer:
+    """Finds names at word boundaries: the leftmost, and of those the longest.
+
+    Words are compared without case, accents, hyphens, possessive 's and plural (`words.split`).
+    A name in several sources is found once with each of their types.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        """Build the automaton.
+
+        Raises:
+            UsageError: no source has a name that can be searched.
+        """
+        known: dict[str, dict[str, Case]] = {}
+        for source in sources:
+            for name in source.names:
+                if (pattern := _pattern(name)) is not None:
+                    types = known.setdefault(pattern, {})
+                    types[source.type] = min(source.case, types.get(source.type, source.case))
+        if not known:
+            raise UsageError(
+                "recogniser 'gazetteer': expected a name with a letter and at least "
+                f"{MIN_CHARACTERS} characters in its vocabularies, got none"
+            )
+        self._types = [dict(sorted(types.items())) for types in known.values()]
+        self._hash = content_hash(sorted([name, types] for name, types in known.items()))
+        # The library's default implementation takes 35 s to build for 93,000 names, this one 1 s;
+        # both search equally fast.
+        self._automaton = AhoCorasick(
+            known, store_patterns=False, implementation=Implementation.ContiguousNFA
+        )
+
+    def find(self, texts: Sequence[str]) -> list[list[Found]]:
+        """Return the mentions of each text; see `Recogniser.find`."""
+        return [list(self._find(text)) for text in texts]
+
+    def spec(self) -> dict[str, Any]:
+        """Return name, number of names and hash; see `Recogniser.spec`."""
+        return {"name": "gazetteer", "n_names": len(self._types), "hash": self._hash}
+
+    def _find(self, text: str) -> Iterator[Found]:
+        words = split(text)
+        starts: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        position = 0
+        for word in words:
+            starts[position] = word.start
+            position += len(word.form) + 2
+            ends[position] = word.end
+        # All matches, not the library's leftmost-longest ones: a long name in the wrong case would
+        # hide a shorter one in the right case.
+        matches = self._automaton.find_matches_as_indexes(
+            _encode(word.form for word in words), overlapping=True
+        )
+        last_end = 0
+        for number, first, last in sorted(matches, key=lambda match: (match[1], -match[2])):
+            start, end = starts[first], ends[last]
+            if start < last_end:
+                continue
+            actual = _case_of(text[start:end])
+            types = [type_ for type_, case in self._types[number].items() if case <= actual]
+            if types:
+                last_end = end
+            for type_ in types:
+                yield Found(start=start, end=end, type=type_)
+
+
+@cache
+def shipped_gazetteer() -> Gazetteer:
+    """Return the gazetteer of the built-in tables, built once since it takes seconds."""
+    return Gazetteer(shipped_sources())
+
+
+def _encode(words: Iterable[str]) -> str:
+    # A space on either side of every word, so that patterns match whole words only.
+    return "".join(f" {word} " for word in words)
+
+
+def _pattern(name: str) -> str | None:
+    words = forms(name)
+    if len(name.strip()) < MIN_CHARACTERS or not any(c.isalpha() for c in "".join(words)):
+        return None
+    return _encode(words)
+
+
+def _case_of(text: str) -> Case:
+    if text.isupper():
+        return Case.CAPITALS
+    return Case.CAPITALISED if text[0].isupper() else Case.ANY
+
+
+def _sources_of(table: str) -> Iterator[Source]:
+    concepts: dict[str, list[str]] = {}
+    kinds: dict[str, set[str]] = {}
+    for concept, name, kind, _ in shipped_rows(table):
+        concepts.setdefault(concept, []).append(name)
+        kinds.setdefault(name, set()).add(kind)
+    initials = {
+        name
+        for names in concepts.values()
+        for name in _initials(names)
+        if "preferred" not in kinds[name]
+    }
+    by_case: Mapping[Case, list[str]] = {case: [] for case in Case}
+    for name, kinds_of_name in kinds.items():
+        if name in initials:
+            by_case[Case.CAPITALS].append(name)
+        else:
+            is_brand = kinds_of_name == {"brand"}
+            by_case[Case.CAPITALISED if is_brand else Case.ANY].append(name)
+    for case, names in by_case.items():
+        yield Source(names=names, type=table, case=case)
+
+
+def _initials(names: Sequence[str]) -> Iterator[str]:
+    """Yield the names of one concept that abbreviate another of them."""
+    short = [name for name in names if len(name) <= MAX_INITIALS and name.isalpha()]
+    if short:
+        others = [words for name in names if len(words := forms(name)) > 1]
+        yield from (name for name in short if any(_spells(name, words) for words in others))
+
+
+def is_initials(name: str, other: str) -> bool:
+    """True if a name of one word abbreviates another of two or more words.
+
+    Its letters must be the first one or two letters of words of the other name, in order.
+
+    >>> is_initials("copd", "chronic obstructive pulmonary disease")
+    True
+    >>> is_initials("child", "childhood interstitial lung disease")
+    True
+    >>> is_initials("gout", "gouty toe")
+    False
+    """
+    words = forms(other)
+    return name.isalpha() and len(words) > 1 and _spells(name, words)
+
+
+def _spells(name: str, words: Sequence[str]) -> bool:
+    reached = {0}
+    for word in words:
+        for at in tuple(reached):
+            reached |= {at + n for n in (1, 2) if len(word) >= n and name.startswith(word[:n], at)}
+    return len(name) in reached
+
+
+LABELS: dict[str, str] = {
+    "CHEMICAL": "drugs",
+    "SIMPLE_CHEMICAL": "drugs",
+    "DRUG": "drugs",
+    "MEDICATION": "drugs",
+    "DISEASE": "diseases",
+    "DISORDER": "diseases",
+    "CANCER": "diseases",
+    **{group: group for group in GROUPS},
+    **{identifier: identifier for identifier in TYPE_IDENTIFIERS},
+}
+"""Default types of labels, for scispaCy's and other public pipelines."""
+
+LINKER = "scispacy_linker"
+"""Name of scispaCy's linking component."""
+
+_BATCH = 64
+
+
+class SpacyPipeline:
+    """Runs a pipeline over texts; types come from its labels, or from a linked UMLS concept.
+
+    With a linker, an entity has all semantic types of its best-scoring concept, and entities
+    without a concept are dropped. *Differs from the annotations of Xian et al. (2025)*, which have
+    one type per entity.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base: Path,
+        labels: Mapping[str, str] | None = None,
+        linker: str | None = None,
+    ) -> None:
+        """Load the pipeline.
+
+        Args:
+            model: the name of an installed pipeline, or the path of a saved one.
+            base: folder that a relative path starts from.
+            labels: label -> type; default `LABELS`. Entities with other labels are dropped.
+            linker: ``umls`` takes the semantic types of linked concepts instead of labels.
+
+        Raises:
+            UsageError: spaCy, scispaCy or the pipeline is missing or cannot be loaded, or the
+                pipeline lacks the labels.
+        """
+        self._model = model
+        self._labels = dict(LABELS if labels is None else labels)
+        _check_labels(self._labels)
+        self._linker = linker
+        self._nlp = _load(model, base)
+        if linker is not None:
+            _add_linker(self._nlp, linker)
+            return
+        _check_declared(model, _declared(self._nlp), self._labels, labels)
+
+    def find(self, texts: Sequence[str]) -> list[list[Found]]:
+        """Return the mentions of each text; see `Recogniser.find`."""
+        documents = self._nlp.pipe(texts, batch_size=_BATCH)
+        return [
+            [
+                Found(start=span.start_char, end=span.end_char, type=type_)
+                for span in document.ents
+                for type_ in self._types(span)
+            ]
+            for document in documents
+        ]
+
+    def spec(self) -> dict[str, Any]:
+        """Describe the recogniser; the model by its own metadata, not by its path."""
+        meta = self._nlp.meta
+        return {
+            "name": "spacy",
+            "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
+            "labels": None if self._linker else self._labels_used(),
+            "linker": self._linker,
+        }
+
+    def _labels_used(self) -> dict[str, str]:
+        declared = _declared(self._nlp)
+        return {k: v for k, v in sorted(self._labels.items()) if not declared or k in declared}
+
+    def _types(self, span: Span) -> Iterator[str]:
+        if self._linker is None:
+            if span.label_ in self._labels:
+                yield self._labels[span.label_]
+            return
+        # (concept, score) pairs, best first; the concept's `types` are semantic type identifiers.
+        for concept, _ in span._.kb_ents[:1]:
+            yield from self._nlp.get_pipe(LINKER).kb.cui_to_entity[concept].types  # type: ignore[attr-defined]
+
+
+def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
+    """Return the texts of all entities that a pipeline finds, whatever their labels.
+
+    Args:
+        model: the name of an installed pipeline, or the path of a saved one.
+        texts: the texts to search.
+        base: folder that a relative path starts from.
+
+    Raises:
+        UsageError: spaCy or the pipeline is missing or cannot be loaded.
+    """
+    documents = _load(model, base).pipe(texts, batch_size=_BATCH)
+    return [span.text for document in documents for span in document.ents]
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    known = (*GROUPS, *sorted(TYPE_IDENTIFIERS))
+    for label, type_ in labels.items():
+        if type_ not in known:
+            raise UsageError(
+                f"labels: {label} = {type_!r}: expected drugs, diseases or a UMLS type identifier "
+                f"such as T047{did_you_mean(type_, known)}"
+            )
+
+
+def _check_declared(
+    model: str, declared: Sequence[str], labels: Mapping[str, str], given: Mapping[str, str] | None
+) -> None:
+    """Refuse labels that the pipeline lacks, and a pipeline without any known label."""
+    if not declared:
+        return  # a pipeline need not declare its labels
+    for label in given or ():
+        if label not in declared:
+            raise UsageError(
+                f"spaCy pipeline {model!r} has no label {label!r}"
+                f"{did_you_mean(label, declared)} (it has: {', '.join(declared)})"
+            )
+    if not set(declared) & labels.keys():
+        raise UsageError(
+            f"spaCy pipeline {model!r}: none of its labels ({', '.join(declared)}) is mapped "
+            f'to a type; map them, e.g. labels = {{{declared[0]} = "drugs"}}'
+        )
+
+
+def _load(model: str, base: Path) -> Language:
+    with importing("the package spacy of recogniser 'spacy'", "spacy"):
+        import spacy
+    folder = base / Path(model).expanduser()
+    installed = spacy.util.get_installed_models()
+    if model not in installed and not folder.is_dir():
+        raise UsageError(
+            f"recogniser 'spacy': there is no pipeline {model!r}; give the name of an installed "
+            f"one (installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
+            f"{did_you_mean(model, installed)}"
+        )
+    with loading(lambda why: f"spaCy cannot load the pipeline {model!r}: {why}"):
+        return spacy.load(model if model in installed else folder)
+
+
+def _add_linker(nlp: Language, linker: str) -> None:
+    if LINKER in nlp.pipe_names:
+        return
+    try:
+        import_module("scispacy.linking")  # registers the component
+    except ImportError as error:
+        raise UsageError(
+            f"linker = {linker!r} needs scispaCy, which is not installed here; it runs in an "
+            "environment of its own (constraints-scispacy.txt), with `medstress check DATA --to "
+            "FILE`"
+        ) from error
+    nlp.add_pipe(LINKER, config={"linker_name": linker})
+
+
+def _declared(nlp: Language) -> list[str]:
+    """Return the declared labels of the components that set entities; empty if none does."""
+    found = {
+        label
+        for name in nlp.pipe_names
+        if "doc.ents" in nlp.get_pipe_meta(name).assigns
+        for label in nlp.pipe_labels.get(name, ())
+    }
+    return sorted(found)
