@@ -160,6 +160,7 @@ def test_half_precision_reads_trees_too(
     replies = backend.answer(questions(3))
     assert all(isinstance(reply, Scored) for reply in replies)
     assert str(backend._loaded.model.dtype) == "torch.bfloat16"
+    assert backend.path == "tree"
     backend.close()
 
 
