@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medstress.analyses.results import scoring_of
 from medstress.analyses.run import Cell, Pairs, Run
-from medstress.analyses.scores import Key, Response, Sample, Scoring, responses, scoring_of
+from medstress.analyses.scores import Key, Response, Sample, Scoring, responses
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import RESAMPLES, bootstrapped

@@ -298,7 +298,7 @@ class Cell:
         ]
         eligible, answered, open_clean, lost, unread = np.array(marks, dtype=bool).T
         queries = np.array([t.queries for t in trials], dtype=np.int64)
-        q = Queries(*queries.T)  # type: ignore[arg-type]
+        q = Queries(*queries.T)
         first = np.array([NEVER if t.first is None else t.first.query for t in trials])
         unseen = eligible & (first == NEVER) & (q.asked <= q.probes + q.unchanged)
         # A perturbed copy that equals its original was asked: nothing was there to change.

@@ -30,7 +30,6 @@ from medstress.analyses.shown import (
     where,
 )
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, SentencePair
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.stats.estimate import Estimate, unknown
@@ -639,31 +638,3 @@ def _of_row(field: Field[RowT]) -> Field[tuple[RowT, str]]:
         return field.read(pair[0])
 
     return Field(column=field.column, read=read)
-
-
-def scoring_of(item: Any) -> Scoring | None:
-    """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    return scoring_of_class(type(item))
-
-
-def scoring_of_class(kind: type) -> Scoring | None:
-    """Return how the items of a class are scored."""
-    if issubclass(kind, EntityUnit):
-        from medstress.analyses.entities import ENTITIES
-
-        return ENTITIES
-    if issubclass(kind, SentencePair):
-        from medstress.analyses.correlations import CORRELATIONS
-
-        return CORRELATIONS
-    if kind.__name__ == "LabelledPair":
-        from medstress.analyses.labels import LABELS
-
-        return LABELS
-    return None
-
-
-def scores(run: Run, cell: Cell) -> Scores | None:
-    """Score the clean data and the perturbed copy; None for items that have no scores."""
-    scoring = scoring_of(cell.trials[0].item)
-    return None if scoring is None else score(run, cell, scoring)

@@ -21,6 +21,7 @@ import numpy as np
 
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import capital
+from medstress.analyses.results import scoring_of
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import (
     Key,
@@ -28,7 +29,6 @@ from medstress.analyses.scores import (
     Responses,
     Scoring,
     responses,
-    scoring_of,
 )
 from medstress.analyses.shown import (
     Chart,

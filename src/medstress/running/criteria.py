@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
+from medstress.analyses.results import scoring_of_class
 from medstress.analyses.run import Run
-from medstress.analyses.scores import scoring_of_class
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from medstress.analyses.labels import LABELS, NAME
-from medstress.analyses.scores import Response, scores
+from medstress.analyses.results import scored
+from medstress.analyses.scores import Response
 from medstress.core.arms import Arm
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
@@ -53,13 +54,13 @@ def test_a_model_that_says_no_to_every_perturbed_pair_falls() -> None:
         )
 
     run = planted_run([trial(i, arm(SWAP)) for i in range(60)])
-    of = scores(run, run.cells[0])
+    of = scored(run, run.cells[0])
     assert of is not None
     # "no" is right 20 times of 60: F1 of one half, and 0 of both others.
     assert of.main.before.value == 1.0
     assert of.main.after.value == pytest.approx(1 / 6)
     assert not of.main.may_be_chance
     searched = planted_run([trial(i, arm(replace(SWAP, whole_copy=False))) for i in range(60)])
-    of = scores(searched, searched.cells[0])
+    of = scored(searched, searched.cells[0])
     assert of is not None
     assert (of.main.before.value, of.main.after.value) == (1.0, None)

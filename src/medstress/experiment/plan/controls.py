@@ -191,7 +191,7 @@ def noise_controls(
         parameters = control_of(part.attack.spec())
         if not kind.has_controls or parameters is None:
             why = "a search perturbs no whole data set" if kind.has_controls else _NOT_TAGGED
-            if part.attack.name != NOISE_CONTROL and not isinstance(part.attack, Unasked):
+            if part.attack.spec()["name"] != NOISE_CONTROL and not isinstance(part.attack, Unasked):
                 left_out[part.label] = {NOISE_CONTROL: why}
             continue
         control = make_attack(NOISE_CONTROL, parameters)
