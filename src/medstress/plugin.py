@@ -11,8 +11,11 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
   `check_backend` tests it.
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
-  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s, `SentencePair`s or `LabelledPair`s.
-  `check_dataset` tests it.
+  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s. `check_dataset` tests
+  it.
+* `medstress.kinds`: a `Kind`: a class of items (`Texts` with fields of its own), a function that
+  reads them like those above, one that makes the tasks of a victim, and the scores of whole data
+  sets (`Scoring`).
 
 A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
 attack", "Writing a back end" and "Your own data" have complete examples.
@@ -73,7 +76,6 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.files.reading import text_lines
-from medstress.kinds.nli.item import LabelledPair
 from medstress.option_letters import is_decided
 from medstress.testing import (
     ScriptedBackend,
@@ -112,7 +114,6 @@ __all__ = [
     "Generate",
     "Generated",
     "Goal",
-    "LabelledPair",
     "Loaded",
     "LoadedTexts",
     "Mention",

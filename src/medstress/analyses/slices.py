@@ -320,7 +320,7 @@ class Slicer:
 
     def _values(self, item: Any, by: str, place: Place) -> Sequence[str]:
         if by == "key":
-            return (item.gold,)
+            return (item.key,)
         if by in LENGTHS:
             return (_third(length_of(item, by), self._described["cuts"][place.dataset][by]),)
         if by in TYPES:

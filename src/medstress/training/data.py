@@ -113,7 +113,7 @@ def folded_data(
     """
     assert table.folds is not None
     assert isinstance(table.dev, float)
-    if not prepared.kind.may_be_folded:
+    if prepared.kind.draws_names:
         raise UsageError(
             f"[train] folds is for tagged texts and sentence pairs, not for {prepared.kind.name}"
         )

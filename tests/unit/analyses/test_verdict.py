@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from medstress.analyses.as_json import as_json
 from medstress.analyses.correlations import CORRELATIONS
 from medstress.analyses.entities import ENTITIES
+
+from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores

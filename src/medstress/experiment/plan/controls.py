@@ -183,7 +183,7 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart
     Raises:
         UsageError: the items are not tagged texts, or no attack has a control.
     """
-    if not kind.has_controls:
+    if not kind.has_parts:
         raise UsageError(
             f"[experiment] controls = true is for questions and tagged texts, but the data are "
             f"{kind.name}; leave the key out"

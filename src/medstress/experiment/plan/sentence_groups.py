@@ -155,7 +155,11 @@ def check_field(part: AttackPart, kind: Kind) -> None:
         UsageError: the data are sentences; the message names the attack.
     """
     attack = part.attack
-    if isinstance(attack, SentenceAttack) and attack.field != DEFAULT_FIELD and not kind.has_fields:
+    if (
+        isinstance(attack, SentenceAttack)
+        and attack.field != DEFAULT_FIELD
+        and not kind.draws_names
+    ):
         raise UsageError(
             f"attack {part.label!r}: field = {attack.field!r} is for questions, but the data are "
             f"{kind.name}; leave it out"

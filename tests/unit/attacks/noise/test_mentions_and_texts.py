@@ -70,8 +70,8 @@ def test_one_text_of_a_pair_changes_and_its_spacing_stays():
     kind = Synonym()
     found = {"A  heart attack, then.": ((3, 15, "diseases"),)}
     new = perturb_pair(pair(), kind, RNG, resources(kind, mentions=found))
-    assert new.text_a == "A  myocardial infarction, then."
-    assert (new.text_b, new.item) == (pair().text_b, pair())
+    assert new.texts["text_a"] == "A  myocardial infarction, then."
+    assert (new.texts["text_b"], new.item) == (pair().text_b, pair())
     assert [(e.field, e.start, e.end) for e in new.edits] == [("text_a", 3, 15)]
 
 
@@ -79,7 +79,7 @@ def test_the_second_or_a_random_text_can_be_the_one(said):
     noise = CaseNoise(scope="all", to="upper")
     nothing = NoiseResources()
     new = perturb_pair(pair(), noise, RNG, nothing, "second")
-    assert (new.text_a, new.text_b) == (pair().text_a, "A HEART ATTACK.")
+    assert (new.texts["text_a"], new.texts["text_b"]) == (pair().text_a, "A HEART ATTACK.")
     sides = {
         perturb_pair(pair(), noise, rng_for(seed, "x", "d", "p"), nothing, "random").edits[0].field
         for seed in range(20)
@@ -111,7 +111,7 @@ def test_a_vignette_is_perturbed_and_the_options_stay():
 
 def test_a_text_without_a_word_is_left_alone():
     new = perturb_pair(pair(a="..."), SwapNoise(scope="all"), RNG, NoiseResources())
-    assert (new.text_a, new.edits) == ("...", ())
+    assert (new.texts["text_a"], new.edits) == ("...", ())
 
 
 def test_of_overlapping_entities_the_first_and_longest_wins():

@@ -21,7 +21,6 @@ from medstress.core.text import Edit
 from medstress.entities.no_names import NoNames
 from medstress.experiment.plan.noise_resources import mentions_in, noise_resources
 from medstress.experiment.plan.parts import AttackPart
-from medstress.kinds.choice import CHOICE
 from medstress.testing import tiny_questions
 from medstress.training.copies import Kind, Perturber
 
@@ -152,7 +151,7 @@ def test_mentions_are_counted_in_the_field_that_an_attack_changes() -> None:
         "options": {"aspirin": 1},
     }
     assert dict(mentions_in([ITEM], noise)) == {"heart attack": 3, "aspirin": 1}
-    words = [tokens for tokens, _ in CHOICE.words(ITEM, {})]
+    words = [words.tokens for words in ITEM.words({})]
     assert [tokens[0] for tokens in words] == ["A", "He", "Treat"]
 
 

@@ -1,4 +1,4 @@
-"""Named-entity recognition: one call labels a sentence; right answers find its entity."""
+"""Tasks that are asked in one call and without a prompt: entities of a sentence, and similarity."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.core.calls import Request, Tag, Tagged
+from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import OUTSIDE, EditedTexts
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import OUTSIDE, Entity, TaggedCandidate
+from medstress.core.sentences import Entity, TaggedCandidate
 from medstress.tasks.multiple_choice import Flow
 
 
@@ -119,3 +120,25 @@ def _marked(labels: Sequence[str]) -> Iterator[Entity]:
         if type_:
             yield Entity(start=start, end=place, type=type_)
         start, type_ = place, label[2:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similarity:
+    """The task of a victim that scores pairs.
+
+    Every answer counts as right, because no distance from the gold score is defined as wrong.
+    """
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints."""
+        return {"kind": "similarity"}
+
+    def listing(self, candidate: EditedTexts) -> str:
+        """Return both texts, one on each line."""
+        return "\n".join(candidate.texts.values())
+
+    def flow(self, candidate: EditedTexts) -> Flow:
+        """Ask for the similarity of one candidate."""
+        (reply,) = yield (Request(Compare(*candidate.texts.values())),)
+        assert isinstance(reply, Compared)
+        return Prediction(outcome=Outcome.RIGHT, answer=None, scores=(reply.score,))

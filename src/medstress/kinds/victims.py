@@ -1,21 +1,26 @@
-"""Build the tasks of victims of questions: prompt, way of answering, examples, defences."""
+"""The tasks of victims of questions: prompt, way of answering, examples, defences."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from medstress.backends.llama_cpp.backend import NO_TEXT
+from medstress.core import registry
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
-from medstress.kinds.examples import draw_examples
-from medstress.kinds.kind import VictimRequest
-from medstress.kinds.victim_keys import VictimKeys
-from medstress.kinds.victim_prompts import SHIPPED, prompt_for
+from medstress.core.items import Question
+from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.kinds import VictimKeys, VictimRequest
+from medstress.tasks.few_shot import SPARE
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.task import Task
-from medstress.tasks.templates import Template, load_template
+from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import wrapped
 
+SHIPPED = "qstab"
+"""The default prompt."""
 _CALLS = {
     AnswerBy.LETTER: "score",
     AnswerBy.TEXT: "score",
@@ -111,13 +116,58 @@ def task_of(
     )
 
 
-def head_template(prompt: str, base: Path) -> Template:
-    """Load the template of the question that a head reads beside each option.
+def prompt_for(prompt: str | Mapping[str, str], label: str = "", name: str = "") -> str:
+    """Return the prompt for a data set: by its label, else by its name, else the default.
+
+    Args:
+        prompt: the victim's key `prompt`.
+        label: label of the data set.
+        name: name of its source.
+
+    >>> [prompt_for({"medmcqa": "medmcqa"}, label) for label in ("medmcqa", "sample")]
+    ['medmcqa', 'qstab']
+    """
+    if isinstance(prompt, str):
+        return prompt
+    return prompt.get(label) or prompt.get(name) or prompt.get("default", SHIPPED)
+
+
+def draw_examples(table: VictimKeys, base: Path, label: str) -> tuple[Question, ...]:
+    """Draw a victim's examples, and two more in case the item is among them.
+
+    Questions of the same text are drawn once.
 
     Raises:
-        UsageError: it lists the options or is a chat, which a head cannot read.
+        UsageError: `shots` without `shots_from` or the other way round, or too few questions.
     """
-    template = load_template(prompt, base)
-    if template.lists_options or template.chat:
-        raise UsageError(f"prompt {prompt!r}: expected a plain template with lists_options = false")
-    return template
+    given = table.shots_from
+    if not table.shots and given is None:
+        return ()
+    if not table.shots or given is None:
+        lacks, has = ("shots", "shots_from") if given else ("shots_from", "shots")
+        raise UsageError(f"victim {label!r}: {has} is set and {lacks} is not: give both or neither")
+    distinct: dict[str, Question] = {}
+    for question in _load(given, base, label):
+        distinct.setdefault(question.question, question)
+    wanted = table.shots + SPARE
+    if len(distinct) < wanted:
+        raise UsageError(
+            f"victim {label!r}: shots = {table.shots} needs {wanted} different questions, two of "
+            f"them in reserve, and shots_from = {given!r} holds {len(distinct)}"
+        )
+    return draw(tuple(distinct.values()), wanted, table.shots_seed)
+
+
+def _load(given: str, base: Path, label: str) -> tuple[Question, ...]:
+    name, colon, place = given.partition(":")
+    if not colon:
+        ending = {".jsonl": "jsonl", ".parquet": "parquet"}.get(Path(given).suffix)
+        name, place = (ending, given) if ending else (given, "")
+    if name not in registry.installed("datasets"):
+        raise UsageError(
+            f"victim {label!r}: shots_from = {given!r}: expected 'sample', a .jsonl or .parquet "
+            "file, or a data set and its file such as 'medqa:train.jsonl'"
+        )
+    path = base / Path(place).expanduser() if place else None
+    loaded: Loaded = registry.load("datasets", name)(DatasetOptions(path=path))
+    return loaded.questions
