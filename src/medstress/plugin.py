@@ -27,9 +27,11 @@ from medstress.attacks.protocol import (
     TAGGED,
     Attack,
     AttackTraits,
+    Need,
     SearchOn,
     Turns,
     Validity,
+    parameters,
 )
 from medstress.attacks.spans import distractor_spans, nearest_span
 from medstress.backends.options import BackendOptions
@@ -118,6 +120,7 @@ __all__ = [
     "Mention",
     "Message",
     "ModelIdentity",
+    "Need",
     "NoiseResources",
     "Outcome",
     "PerturbationSet",
@@ -159,6 +162,7 @@ __all__ = [
     "is_decided",
     "nearest_span",
     "note",
+    "parameters",
     "required_file",
     "rng_for",
     "rule_target",
