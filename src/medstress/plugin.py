@@ -30,9 +30,11 @@ from medstress.attacks.protocol import (
     TAGGED,
     Attack,
     AttackTraits,
+    Need,
     SearchOn,
     Turns,
     Validity,
+    parameters,
 )
 from medstress.attacks.spans import distractor_spans, nearest_span
 from medstress.backends.options import BackendOptions
@@ -119,6 +121,7 @@ __all__ = [
     "Mention",
     "Message",
     "ModelIdentity",
+    "Need",
     "NoiseResources",
     "Outcome",
     "PerturbationSet",
@@ -160,6 +163,7 @@ __all__ = [
     "is_decided",
     "nearest_span",
     "note",
+    "parameters",
     "required_file",
     "rng_for",
     "rule_target",

@@ -190,45 +190,21 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "key"),
     [
-        (
-            {"sampler": "pwds", "n": 1},
-            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
-            "exhaustive, got 'pwds'; did you mean 'pdws'?",
-        ),
-        (
-            {"sampler": 3},
-            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
-            "exhaustive, got 3",
-        ),
-        (
-            {},
-            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
-            "`medstress tune` chooses it by itself",
-        ),
-        ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),
-        *(
-            (
-                {"n": n},
-                f"entity_substitution: n must be a number from -200 to 200, got {n!r}",
-            )
-            for n in (201, -200.5, float("nan"), float("inf"), "1", True)
-        ),
-        *(
-            (
-                {"n": 1, "budget": budget},
-                "entity_substitution: budget must be a whole number from 1 to 1000, got "
-                f"{budget!r}",
-            )
-            for budget in (0, -1, 1001, 2.0, "8", True)
-        ),
+        ({"sampler": "pwds", "n": 1}, "sampler"),
+        ({"sampler": 3}, "sampler"),
+        ({}, "sampler 'pdws' needs its exponent"),
+        ({"sampler": "random", "n": 1}, "sampler 'random' takes no n"),
+        *(({"n": n}, "n") for n in (201, -200.5, float("nan"), float("inf"), "1", True)),
+        *(({"n": 1, "budget": budget}, "budget") for budget in (0, -1, 1001, 2.0, "8", True)),
     ],
 )
-def test_parameters_out_of_range_are_refused(given: dict[str, Any], sentence: str) -> None:
+def test_parameters_out_of_range_are_refused(given: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError) as caught:
         EntitySubstitution(**given)
-    assert str(caught.value) == sentence
+    assert str(caught.value).startswith(f"entity_substitution: {key}")
+    assert len(given) != 1 or str(*given.values()) in str(caught.value)
 
 
 @pytest.mark.parametrize("n", [-200, 200, 0, -0.5])
