@@ -26,6 +26,9 @@ from pydantic.dataclasses import dataclass as checked
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.evidence import Evidence
+from medstress.core.items import PAIRS as PAIRS
+from medstress.core.items import QUESTIONS as QUESTIONS
+from medstress.core.items import TAGGED as TAGGED
 from medstress.core.items import Question
 from medstress.core.outcomes import (
     Goal,
@@ -45,9 +48,6 @@ from medstress.prompts.exemplars import Exemplar
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
-"""The kinds of items that attacks take. Attacks on sentence pairs take labelled pairs too."""
 
 Need: TypeAlias = Literal[
     "names",
@@ -431,7 +431,7 @@ class Attack(ABC):
             )
             for edit in query.candidate.edits
         }
-        return frozenset(edited & set(item.letters))
+        return frozenset(edited & set(item.choices))
 
     def is_static_on(self, item: Any) -> bool:
         """Return whether the perturbed copy of this item is asked even if it cannot be flipped."""
@@ -582,8 +582,8 @@ def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> It
     So one learns how often it asks at most, and which options it edits. An attack that consults
     other models ends here.
     """
-    scores = tuple(-0.5 if x == item.gold else -2.0 for x in item.letters) or None
-    held = Prediction(outcome=Outcome.RIGHT, answer=item.gold, scores=scores)
+    scores = tuple(-0.5 if x == item.key else -2.0 for x in item.choices) or None
+    held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
     steps, replies = attack.run(item, rng, resources), None
     try:
         step: Step = next(steps)

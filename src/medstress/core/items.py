@@ -274,8 +274,10 @@ class Texts(Item):
 
     def changed(self, edits: tuple[Edit, ...]) -> Self:
         """The item with its new texts."""
-        new: dict[str, Any] = self.candidate(edits).texts
-        return replace(self, **new, **({"mentions": ()} if self.mentions else {}))
+        new: dict[str, Any] = dict(self.candidate(edits).texts)
+        if self.mentions:
+            new["mentions"] = ()
+        return replace(self, **new)
 
     def words(
         self,

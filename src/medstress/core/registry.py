@@ -116,32 +116,32 @@ ATTACKS |= {
 ATTACKS["attacked"] = Entry(
     "medstress.attacks.attacked:Attacked", "the edits that came with a data set of name attacked"
 )
-_SENTENCES = "medstress.attacks.noise.registered"
+_SENTENCES = "medstress.attacks.noise"
 ATTACKS |= {
     "swap_noise": Entry(
-        f"{_SENTENCES}:SwapNoiseAttack",
+        f"{_SENTENCES}:SwapNoise",
         "entities and pairs: two inner letters of a word change places (Araujo et al.)",
     ),
     "keyboard_noise": Entry(
-        f"{_SENTENCES}:KeyboardNoiseAttack",
+        f"{_SENTENCES}:KeyboardNoise",
         "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
     ),
     "synonym": Entry(
-        f"{_SENTENCES}:SynonymAttack",
+        f"{_SENTENCES}:Synonym",
         "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
     ),
-    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoise", "entities and pairs: words in other case"),
     "hyphen_noise": Entry(
-        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+        f"{_SENTENCES}:HyphenNoise", "entities and pairs: hyphens and spaces lost or put in"
     ),
     "ocr_noise": Entry(
-        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+        f"{_SENTENCES}:OcrNoise", "entities and pairs: characters that look alike in a scan"
     ),
     "abbreviation": Entry(
-        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+        f"{_SENTENCES}:Abbreviation", "entities and pairs: abbreviated or spelt out"
     ),
     "non_entity_noise": Entry(
-        f"{_SENTENCES}:NonEntityNoiseAttack",
+        f"{_SENTENCES}_control:NonEntityNoise",
         "control of a noise: as many words changed, none in an entity",
     ),
 }

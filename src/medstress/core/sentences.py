@@ -88,6 +88,10 @@ class TaggedText(Item):
         """The types of its entities."""
         return tuple({label[2:] for label in self.labels if len(label) > 2})
 
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces, tokens joined by spaces."""
+        return " ".join(self.tokens[edit.start : edit.end])
+
     def shown(self) -> dict[str, str]:
         """The sentence, and its entities with their types.
 
@@ -223,7 +227,7 @@ class EntityUnit(Item):
 
     def replaced(self, edit: Edit) -> str:
         """What an edit replaces, tokens joined by spaces."""
-        return " ".join(self.text.tokens[edit.start : edit.end])
+        return self.text.replaced(edit)
 
     def changed(self, edits: tuple[Edit, ...]) -> TaggedText:
         """The sentence with its new tokens and their labels."""

@@ -15,8 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.errors import UsageError
 from medstress.core.items import LETTERS, Question
 from medstress.core.resources import Resources
@@ -379,7 +378,7 @@ def _attackable(
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
     attacks = [each for each in made if kind.is_taken(each.traits.item_kinds)]
-    noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
+    noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
@@ -415,7 +414,7 @@ def _obstacle(
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
     attack = part.attack
-    if not isinstance(attack, SentenceAttack):
+    if not isinstance(attack, Noise):
         return _where_named(item, resources, attack.obstacle(item, resources))
     reasons = [attack.obstacle(unit, noise) for unit in item.units()]
     if None not in reasons:

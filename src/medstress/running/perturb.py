@@ -9,8 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
 from medstress.core.items import OUTSIDE, Candidate, Edited, Question
@@ -226,7 +225,7 @@ def perturb(
     datasets = load_datasets(checked.dataset, base, limit)
     kind = kind_of_datasets(datasets)
     check_perturbed_alone(attacks, kind)
-    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
+    noises = [part for part in attacks if isinstance(part.attack, Noise)]
     substitutions = [part for part in attacks if part not in noises]
     if not checked.entities and any(part.traits.needs_entities for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
@@ -259,7 +258,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
     """
     for part in attacks:
         attack = part.attack
-        if isinstance(attack, SentenceAttack):
+        if isinstance(attack, Noise):
             check_field(part, kind)
             if attack.search != "none":
                 raise UsageError(
@@ -296,7 +295,7 @@ def _noise_rows(
     """Yield a row for each item; questions without the field that is perturbed have none."""
     for dataset, part in product(datasets, attacks):
         attack = part.attack
-        assert isinstance(attack, SentenceAttack)
+        assert isinstance(attack, Noise)
         for seed, item in product(_seeds(checked, part), dataset.questions):
             arm = PerturbedArm(dataset=dataset.label, attack=part.label, seed=seed)
             # The random stream of a run's trials, so that a run asks exactly these items.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import GROUPS, sentences_of
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
@@ -50,7 +49,7 @@ class Perturber:
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
         attack = part.attack
-        if not isinstance(attack, SentenceAttack):
+        if not isinstance(attack, Noise):
             return self._substituted(item, part, seed, epoch)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
         unit = item.of_unit(WHOLE)

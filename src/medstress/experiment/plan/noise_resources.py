@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.attacks.noise import (
+    GAZETTEER,
     Abbreviation,
+    Noise,
     NoiseResources,
-    NonEntityNoise,
-    Perturbation,
+    Scoped,
     Synonym,
+    Tokens,
+    listed_places,
+    mention_key,
+    word_key,
 )
-from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.noise.mention_table import mention_key
-from medstress.attacks.noise.protocol import Tokens
-from medstress.attacks.noise.scopes import GAZETTEER, Scoped, listed_places, word_key
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.core.errors import UsageError
 from medstress.core.items import QUESTIONS, Marked
 from medstress.core.sentences import entities_of
@@ -147,7 +149,7 @@ def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
 
 def noise_resources(
     items: Sequence[Any],
-    perturbations: Iterable[Perturbation],
+    perturbations: Iterable[Noise],
     base: Path,
 ) -> NoiseResources:
     """Build lexicon and tables of names for a data set.
@@ -211,7 +213,7 @@ def without_names(
     noise: NoiseResources,
     names: Collection[str],
     items: Sequence[Any],
-    perturbations: Iterable[Perturbation],
+    perturbations: Iterable[Noise],
     base: Path,
 ) -> NoiseResources:
     """Return the resources without some of the names that synonyms may put in.
@@ -249,7 +251,7 @@ def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
 
 
 def mentions_in(
-    items: Sequence[Any], noise: NoiseResources, attack: Perturbation | None = None
+    items: Sequence[Any], noise: NoiseResources, attack: Noise | None = None
 ) -> Counter[str]:
     """Count each mention, by its key in the tables.
 
@@ -258,7 +260,7 @@ def mentions_in(
         noise: holds the mentions that were found.
         attack: only the texts of pairs and questions count that it changes; all without one.
     """
-    if isinstance(attack, SentenceAttack):
+    if isinstance(attack, Noise):
         side, field = attack.side, attack.field
         texts = (item.words(noise.mentions, field, side) for item in items)
         tagged = [(words.tokens, words.labels) for of_item in texts for words in of_item]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.core.items import Question
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import CleanAnswer, Predict, Steps, ask
 from medstress.core.sentences import projected_labels
@@ -45,7 +44,7 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
     n_singles = min(len(edits), max(budget - budget // 2, 1))
     singles = [item.candidate((edit,)) for edit in edits[:n_singles]]
     answers = yield from ask([Predict(one) for one in singles])
-    place = item.letters.index(item.key) if isinstance(item, Question) else 0
+    place = item.choices.index(item.key) if item.choices else 0
     changes = [importance(clean, *pair, place) for pair in zip(answers, edits, strict=False)]
     order = sorted(range(n_singles), key=lambda i: -changes[i])
     ranked = [*(edits[i] for i in order), *edits[n_singles:]]

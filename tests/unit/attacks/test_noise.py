@@ -1,4 +1,4 @@
-"""Swap, keyboard, case and OCR noise do what is recovered of the published data."""
+"""Noise: what is recovered of the published data, labels that follow, other names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.attacks.noise import (
+    NEIGHBOURS,
+    Abbreviation,
     CaseNoise,
+    HyphenNoise,
     KeyboardNoise,
     NoiseResources,
-    NonEntityNoise,
     OcrNoise,
     SwapNoise,
     Synonym,
+    is_one_unit,
 )
-from medstress.attacks.noise.keyboard_noise import NEIGHBOURS
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.core.errors import UsageError
+from medstress.core.items import labels_of
 from medstress.core.seeding import rng_for
-from medstress.core.sentences import TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)
@@ -31,9 +35,11 @@ def sentence(*tokens: str, labels: tuple[str, ...] | None = None) -> TaggedText:
     return TaggedText(id="s1", tokens=tokens, labels=labels or ("O",) * len(tokens))
 
 
-def perturbed(noise, item, seed=0, lexicon=()):
-    resources = NoiseResources(lexicon=frozenset(lexicon))
-    return noise.perturb(item, rng_for(seed, noise.stream, "d", item.id), resources)
+def perturbed(noise, item, seed=0, lexicon=(), **resources):
+    """The whole copy: a candidate."""
+    given = NoiseResources(lexicon=frozenset(lexicon), **resources)
+    rng = rng_for(seed, noise.stream, "d", item.id)
+    return item.candidate(noise.edits(item, rng, given))
 
 
 @given(words.filter(lambda word: len(word) >= 4), rows)
@@ -184,7 +190,7 @@ def test_the_control_stops_where_no_word_is_left():
         (lambda: SwapNoise(edits_per_word=True), "edits_per_word"),
         (lambda: CaseNoise(to="uper"), "case_noise: to"),
         (lambda: NonEntityNoise(noise="synonym"), "non_entity_noise: noise"),
-        (lambda: NonEntityNoise(rate=2), "swap_noise: rate"),
+        (lambda: NonEntityNoise(rate=2), "non_entity_noise: rate"),
     ],
 )
 def test_wrong_parameters_are_refused_in_one_sentence(make, where, said):
@@ -199,10 +205,161 @@ def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> Non
     item = TaggedText(id="1", tokens=words, labels=labels)
     control = NonEntityNoise(of={"name": "synonym"})
     table = {"warfarin sodium": (("coumadin",),)}
-    resources = NoiseResources(replacements={Synonym().table: table})
-    found = control.perturb(item, rng_for(0, control.stream, "d", "1"), resources)
+    found = perturbed(control, item, replacements={Synonym().table: table})
     assert len(found.edits) == 2
     assert all(item.labels[edit.start] == "O" for edit in found.edits)
     assert found.labels == labels
     assert control.spec()["of"] == {"name": "synonym"}
     assert NonEntityNoise().spec()["of"] is None
+
+
+TOKENS = ("blood", "of", "aspirin", "Salicylic", "acid", "-", "5", "DNA", "burn", "renal", "(", "x")
+NAMES = {
+    "aspirin": (("acetylsalicylic", "acid"), ("asa",)),
+    "salicylic acid": (("sa",),),
+    "renal": (("of", "the", "kidney"),),
+}
+EVERY = [
+    *(
+        kind(scope=scope, rate=rate, edits_per_word=n)
+        for kind in (SwapNoise, KeyboardNoise, CaseNoise, OcrNoise)
+        for scope, rate, n in (("lexicon", 1.0, 1), ("entities", 0.5, 1), ("all", 1.0, 3))
+    ),
+    HyphenNoise(scope="all"),
+    HyphenNoise(scope="entities", rate=0.5),
+    Synonym(),
+    Synonym(choice="drawn"),
+    Abbreviation(),
+    NonEntityNoise(),
+    NonEntityNoise(noise="keyboard_noise", scope="all"),
+]
+RESOURCES = NoiseResources(
+    lexicon=frozenset({"blood", "aspirin", "salicylic", "renal", "of"}),
+    replacements={Synonym().table: NAMES, Abbreviation().table: NAMES},
+)
+
+
+@st.composite
+def tagged_texts(draw: st.DrawFn) -> TaggedText:
+    tokens = draw(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=14))
+    labels: list[str] = []
+    for _ in tokens:
+        choices = ["O", "B-Chemical", "B-Disease"]
+        if labels and labels[-1] != "O":
+            choices.append(f"I-{labels[-1][2:]}")
+        labels.append(draw(st.sampled_from(choices)))
+    return TaggedText(id="s", tokens=tuple(tokens), labels=tuple(labels))
+
+
+def copied(noise, item, seed):
+    rng = rng_for(seed, noise.stream, "d", item.id)
+    return item.candidate(noise.edits(item, rng, RESOURCES))
+
+
+@given(tagged_texts(), st.sampled_from(EVERY), st.integers(0, 2**32), st.data())
+def test_labels_align_and_any_part_of_the_edits_keeps_every_entity(item, noise, seed, data):
+    whole = copied(noise, item, seed)
+    assert whole == copied(noise, item, seed)
+    part = item.candidate(tuple(edit for edit in whole.edits if data.draw(st.booleans())))
+    for found in (whole, part):
+        new = TaggedText(id="s", tokens=found.tokens, labels=found.labels)  # legal IOB2, as many
+        assert [e.type for e in new.entities] == [e.type for e in item.entities]
+        position = old = 0
+        for edit in (*found.edits, None):
+            end = edit.start if edit else len(item.tokens)
+            n = end - old
+            assert new.tokens[position : position + n] == item.tokens[old:end]
+            assert new.labels[position : position + n] == item.labels[old:end]
+            position += n
+            if edit:
+                assert item.replaced(edit) != edit.replacement
+                assert is_one_unit(item.labels[edit.start : edit.end])
+                position += len(edit.replacement.split())
+                old = edit.end
+        assert position == len(new.tokens)
+
+
+def test_two_entities_side_by_side_are_two_units():
+    labels = ("B-Drug", "I-Drug", "B-Drug", "O")
+    assert is_one_unit(labels[0:2])
+    assert not is_one_unit(labels[1:3])
+    assert not is_one_unit(labels[2:4])
+
+
+SAME = {"heart attack": (("myocardial", "infarction"), ("mi",))}
+
+
+def renamed(kind, item, **resources):
+    return perturbed(kind, item, replacements={kind.table: SAME}, **resources)
+
+
+def test_a_mention_is_replaced_everywhere_by_one_name_and_others_stay():
+    item = TaggedText(
+        id="1",
+        tokens=("Heart", "Attack", "or", "gout", "?", "Heart", "attack"),
+        labels=("B-D", "I-D", "O", "B-D", "O", "B-D", "I-D"),
+    )
+    found = renamed(Synonym(), item)
+    assert found.tokens == (
+        *("myocardial", "infarction", "or", "gout", "?", "myocardial", "infarction"),
+    )
+    assert found.labels == item.labels
+
+
+def test_words_outside_entities_are_never_replaced():
+    item = TaggedText(id="1", tokens=("heart", "attack"), labels=("O", "O"))
+    assert renamed(Synonym(), item).edits == ()
+
+
+def test_drawn_names_differ_between_occurrences():
+    kind = Synonym(choice="drawn")
+    item = TaggedText(id="1", tokens=("heart", "attack") * 12, labels=("B-D", "I-D") * 12)
+    found = renamed(kind, item).tokens
+    assert {"mi", "myocardial"} <= set(found)
+    assert (Synonym().is_random, kind.is_random) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: Synonym(mode="strickt"), "synonym: mode"),
+        (lambda: Synonym(choice="any"), "synonym: choice"),
+        (lambda: Synonym(synonyms="none"), "'none'"),
+        (lambda: Synonym(vocabulary="drugs"), "vocabulary"),
+        (lambda: Abbreviation(direction="up"), "direction"),
+        (lambda: Abbreviation(synonyms=""), "abbreviation: synonyms"),
+    ],
+)
+def test_wrong_names_are_refused_in_one_sentence(make, where, said):
+    with pytest.raises(UsageError) as caught:
+        make()
+    said(str(caught.value), where)
+
+
+def pair(a="A  heart attack, then.", b="A heart attack."):
+    return SentencePair(id="p", text_a=a, text_b=b, score=2.0)
+
+
+def test_one_text_of_a_pair_changes_and_its_spacing_stays():
+    kind = Synonym()
+    found = {"A  heart attack, then.": ((3, 15, "diseases"),)}
+    new = renamed(kind, pair(), mentions=found)
+    assert new.texts["text_a"] == "A  myocardial infarction, then."
+    assert (new.texts["text_b"], new.item) == (pair().text_b, pair())
+    assert [(e.field, e.start, e.end) for e in new.edits] == [("text_a", 3, 15)]
+
+
+def test_the_second_or_a_random_text_can_be_the_one():
+    second = CaseNoise(scope="all", to="upper", side="second")
+    new = perturbed(second, pair())
+    assert new.texts == {"text_a": pair().text_a, "text_b": "A HEART ATTACK."}
+    drawn = CaseNoise(scope="all", to="upper", side="random")
+    sides = {perturbed(drawn, pair(), seed).edits[0].field for seed in range(20)}
+    assert sides == {"text_a", "text_b"}
+    plain = SwapNoise(scope="all")
+    assert perturbed(plain, pair(a="...")).edits == ()
+
+
+def test_of_overlapping_entities_the_first_and_longest_wins():
+    spans = [(0, 3), (4, 8), (9, 12)]
+    assert labels_of(spans, [(4, 8, "B"), (0, 8, "A"), (9, 12, "C")]) == ("B-A", "I-A", "B-C")

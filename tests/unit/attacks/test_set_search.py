@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import by_distance
-from medstress.attacks.noise.registered import (
-    NonEntityNoiseAttack,
-    SwapNoiseAttack,
-    SynonymAttack,
-)
-from medstress.attacks.noise.set_search import greedy, importance, random_growth
+from medstress.attacks.noise import NoiseResources, SwapNoise, Synonym
+from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.set_search import greedy, importance, random_growth
 from medstress.core import registry
 from medstress.core.errors import BudgetExhausted, UsageError
 from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
@@ -81,13 +76,13 @@ LONE = TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")).units()[0]
 
 @pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
 def test_a_perturbed_copy_is_one_query_with_all_edits(item: Any) -> None:
-    (edits,) = asked(SwapNoiseAttack(scope="all").run(item, rng(), NOTHING))
+    (edits,) = asked(SwapNoise(scope="all").run(item, rng(), NOTHING))
     assert len(edits) >= 2
 
 
 def test_entities_of_a_sentence_have_the_same_copy() -> None:
     text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
-    attack = SwapNoiseAttack(scope="entities")
+    attack = SwapNoise(scope="entities")
     first, second = (
         next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in text.units()
     )
@@ -174,9 +169,9 @@ def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:
 
 
 def test_edits_in_the_entity_come_first_then_the_nearest() -> None:
-    order = [edit.start for edit in by_distance(UNIT, token_edits())]
+    order = [edit.start for edit in UNIT.nearest_first(token_edits())]
     assert order == [2, 1, 3, 0, 4]
-    assert by_distance(PAIR, token_edits()) == token_edits()
+    assert PAIR.nearest_first(token_edits()) == token_edits()
 
 
 def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> None:
@@ -187,10 +182,10 @@ def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> Non
 
 
 def test_the_goal_follows_from_the_item() -> None:
-    attack = SwapNoiseAttack(max_change=0.5)
-    assert attack.goal_for(UNIT) == Untargeted()
+    attack = SwapNoise(max_change=0.5)
     assert attack.goal_for(PAIR) == Moved(0.5)
-    assert SwapNoiseAttack().goal_for(PAIR) == Measured()
+    assert SwapNoise().goal_for(UNIT) == Untargeted()
+    assert SwapNoise().goal_for(PAIR) == Measured()
     before = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(0.9,))
     moved = Moved(0.5).relative_to(before)
     for score, reached in ((0.41, False), (0.39, True), (1.39, False), (1.41, True)):
@@ -223,14 +218,14 @@ def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
 
 
 def test_what_is_not_drawn_runs_once() -> None:
-    assert SynonymAttack().deterministic
-    assert not SynonymAttack(search="random", budget=3).deterministic
-    assert not SynonymAttack(side="random").deterministic
-    assert not SwapNoiseAttack().deterministic
+    assert not Synonym().is_random
+    assert Synonym(search="random", budget=3).is_random
+    assert Synonym(side="random").is_random
+    assert SwapNoise().is_random
 
 
 def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
-    assert NonEntityNoiseAttack(noise="swap_noise").stream == SwapNoiseAttack().stream
+    assert NonEntityNoise(noise="swap_noise").stream == SwapNoise().stream
 
 
 @pytest.mark.parametrize(
@@ -252,7 +247,7 @@ def test_impossible_parameters_are_refused_in_one_sentence(
     keys: dict[str, Any], where: str, said
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        SwapNoiseAttack(**keys)
+        SwapNoise(**keys)
     said(str(refused.value), where)
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import noise_of
-from medstress.attacks.noise.set_search import importance
-from medstress.attacks.noise.texts import marks_of, own_marks
+from medstress.attacks.noise import NoiseResources, noise_of
 from medstress.attacks.protocol import make_attack
+from medstress.attacks.set_search import importance
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
@@ -114,9 +112,11 @@ def test_entities_are_found_in_a_field_without_mentions() -> None:
     assert texts(attacks[0], plain, noise).passage.startswith("Take a")
     assert texts(attacks[1], plain, noise).options[1] == "rest"
     assert texts(attacks[1], plain, noise).options[0] != "ibuprofen"
-    assert own_marks(ITEM, "stem") == ((10, 22, "T047"),)
-    assert own_marks(ITEM, "A") == ()
-    assert marks_of(ITEM, "A", {"rest": ((0, 4, "x"),)}) == ((0, 4, "x"),)
+    marks = ITEM.marks()
+    assert marks[ITEM.stem] == ((10, 22, "T047"),)
+    assert marks["rest"] is None
+    labels = [words.labels for words in ITEM.words({"rest": ((0, 4, "x"),)}, "options")]
+    assert labels == [("B-x",), ("B-T109",)]
 
 
 @pytest.mark.parametrize("scope", ["lexicon", "entities", "recognised", "words"])
