@@ -55,6 +55,7 @@ from medstress.core.calls import (
     ModelIdentity,
     Rank,
     Reply,
+    Request,
     Score,
     Scored,
     Tag,
@@ -62,13 +63,14 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
 from medstress.core.hashing import content_hash, file_hash
-from medstress.core.items import Candidate, Mention, Question
+from medstress.core.items import LETTERS, Candidate, EditedTexts, Mention, Question, Texts
 from medstress.core.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.core.queries import Predict, Steps, ask, clean_answer, consult, note
 from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
+from medstress.datasets.pairs import read_rows
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -78,7 +80,10 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.files.reading import text_lines
+from medstress.kinds import Kind, Tasks, VictimRequest, choice_from_spec, choice_tasks
+from medstress.kinds.scores import Resamples, Scoring
 from medstress.option_letters import is_decided
+from medstress.tasks.multiple_choice import FLOOR, from_scores, mark
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -91,6 +96,8 @@ from medstress.testing import (
 )
 
 __all__ = [
+    "FLOOR",
+    "LETTERS",
     "PAIRS",
     "QUESTIONS",
     "TAGGED",
@@ -112,10 +119,12 @@ __all__ = [
     "DatasetOptions",
     "Decoding",
     "Edit",
+    "EditedTexts",
     "Failure",
     "Generate",
     "Generated",
     "Goal",
+    "Kind",
     "Loaded",
     "LoadedTexts",
     "Mention",
@@ -131,9 +140,12 @@ __all__ = [
     "Rank",
     "Replaced",
     "Reply",
+    "Request",
+    "Resamples",
     "Resources",
     "Score",
     "Scored",
+    "Scoring",
     "ScriptedBackend",
     "SearchOn",
     "SentencePair",
@@ -143,16 +155,21 @@ __all__ = [
     "Tagged",
     "TaggedText",
     "Targeted",
+    "Tasks",
+    "Texts",
     "TrialError",
     "Turns",
     "Untargeted",
     "UsageError",
     "Validity",
+    "VictimRequest",
     "ask",
     "check_attack",
     "check_backend",
     "check_dataset",
     "check_keys",
+    "choice_from_spec",
+    "choice_tasks",
     "clean_answer",
     "collect",
     "consult",
@@ -160,10 +177,13 @@ __all__ = [
     "copy_case",
     "distractor_spans",
     "file_hash",
+    "from_scores",
     "is_decided",
+    "mark",
     "nearest_span",
     "note",
     "parameters",
+    "read_rows",
     "required_file",
     "rng_for",
     "rule_target",

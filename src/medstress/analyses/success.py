@@ -163,7 +163,7 @@ def knowledge(cell: Cell) -> Knowledge:
 
 def _chance(asked: Sequence[Trial]) -> float | None:
     """Return max(mean of 1/options, share of the commonest key) over items (METHODS 1.2)."""
-    letters = [getattr(trial.item, "letters", "") for trial in asked]
+    letters = [trial.item.choices for trial in asked]
     if not letters or not all(letters):
         return None
     keys = Counter(trial.item.key for trial in asked)

@@ -205,14 +205,16 @@ def _plugged_in(name: str) -> Kind:
 
 
 # -- those that come with the package; what is heavy is imported when a victim is opened ---------
-def _ask_questions(asked: VictimRequest) -> Tasks:
+def choice_tasks(asked: VictimRequest) -> Tasks:
+    """Return the tasks of a victim of questions, as its keys say; of others too, asked as such."""
     from medstress.kinds.victims import prompted_tasks
 
     default, by_dataset = prompted_tasks(asked)
     return Tasks(default=default, by_dataset=by_dataset)
 
 
-def _asked_questions(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+    """Rebuild a task of questions."""
     from medstress.tasks.templates import stored_template
     from medstress.tasks.wrapping import task_from_spec
 
@@ -252,7 +254,7 @@ def _asked_pairs(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> A
 
 
 CHOICE = Kind(
-    item=Question, task="multiple_choice", tasks=_ask_questions, task_from_spec=_asked_questions
+    item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
 )
 TAGGING = Kind(
     item=TaggedText, task="ner", tasks=_ask_texts, task_from_spec=_asked_texts, scores=ENTITIES

@@ -573,7 +573,7 @@ def _type(trial: Trial) -> str | None:
     if entity is not None:
         return str(entity.type)
     for edit in trial.edits[:1]:
-        for mention in getattr(trial.item, "mentions", ()):
+        for mention in trial.item.mentions:
             is_inside = mention.start <= edit.start < max(mention.end, edit.end)
             if mention.field == edit.field and is_inside and mention.type:
                 known = SEMANTIC_TYPES.get(mention.type)

@@ -322,7 +322,7 @@ def check_data(
         raise UsageError(
             f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
         )
-    n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
+    n_given = sum(bool(item.mentions) for item in part.questions)
     groups: list[Resources] = []
     tables: list[EntitiesTable] = []
     written = None

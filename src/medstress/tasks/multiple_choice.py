@@ -287,13 +287,13 @@ def from_scores(
     scores: Sequence[float],
     mass: float | None = None,
 ) -> Prediction:
-    """Return the prediction from log probabilities of the options."""
+    """Return the prediction from log probabilities of the choices, in their order."""
     if not all(math.isfinite(value) for value in scores):
         note = "log probabilities that are not finite"
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
-    best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]
+    best = [x for x, value in zip(candidate.item.choices, scores, strict=True) if value == top]
     letter = break_tie(candidate.item, best)
     return Prediction(
         outcome=mark(candidate, letter),

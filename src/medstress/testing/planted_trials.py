@@ -305,7 +305,7 @@ def paired(
 
 
 def _answer(item: Any, letter: str, p: float) -> Answer:
-    letters = getattr(item, "letters", "")
+    letters = item.choices
     if not letters:
         return Answer(letter)
     other = (1 - p) / (len(letters) - 1)
