@@ -9,8 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from medstress.attacks.controls.control import Control
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
-from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget
+from medstress.attacks.discrete_zoo.attack import AttackedEntity, DiscreteZoo, QueryBudget
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.names import MAX_BUDGET
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
