@@ -110,7 +110,7 @@ class Noise(Attack):
     *Differs from the paper*, which does not say which sentence of a pair it perturbs: the first.
     """
 
-    kinds = frozenset({QUESTIONS, TAGGED, PAIRS})
+    takes = frozenset({QUESTIONS, TAGGED, PAIRS})
 
     budget: Annotated[int, Field(ge=1)] = 1
     """Perturbed queries per trial; 1 without a search."""

@@ -45,7 +45,7 @@ RESOURCES = tiny_resources(PerturbationTable(["middle", "near", "far"], H))
 
 def start(resources: Resources = RESOURCES, item: Question = ITEM, **given: Any) -> Any:
     attack = EntitySubstitution(**given)
-    return attack.run(item, rng_for(0, attack.traits.stream, "d", item.id), resources)
+    return attack.run(item, rng_for(0, attack.stream, "d", item.id), resources)
 
 
 def asked(step: Step) -> list[str]:
@@ -127,15 +127,15 @@ def test_deterministic_samplers_do_not_touch_the_generator(sampler: str) -> None
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
     next(attack.run(ITEM, rng, RESOURCES))
-    assert attack.traits.deterministic
+    assert not attack.is_random
     assert rng.bit_generator.state == before
 
 
 def test_arms_share_their_stream() -> None:
     one = EntitySubstitution(sampler="random", budget=1)
     other = EntitySubstitution(sampler="pdws", n=3, budget=9)
-    assert one.traits.stream == other.traits.stream
-    assert not one.traits.deterministic
+    assert one.stream == other.stream
+    assert one.is_random
 
 
 def test_the_nearest_typed_distractor_entity_is_the_victim_span() -> None:

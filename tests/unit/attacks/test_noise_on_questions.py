@@ -173,10 +173,9 @@ def test_a_field_without_text_is_an_obstacle() -> None:
 def test_a_question_is_attacked_like_every_question() -> None:
     attack = made(name="swap_noise")
     assert attack.goal_for(ITEM) == Untargeted()
-    assert not attack.is_static_on(ITEM)
-    assert attack.is_static_on(None)
-    assert not attack.traits.needs_entities
-    assert attack.most_queries(ITEM, NoiseResources()) == 1
+    assert not attack.asks_copy_of(ITEM)
+    assert attack.is_copy
+    assert "names" not in attack.needs
 
 
 def test_the_default_field_is_not_told_and_others_are() -> None:

@@ -211,7 +211,7 @@ def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
     attack = registry.load("attacks", name)()
     assert attack.spec()["name"] == name
     assert attack.spec()["search"] == "none"
-    assert (attack.traits.is_static, attack.budget) == (True, 1)
+    assert (attack.is_copy, attack.budget) == (True, 1)
     assert attack.obstacle(UNIT, NOTHING) is None
     lone = TaggedText(id="e", tokens=("a",), labels=("O",)).units()[0]
     assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"

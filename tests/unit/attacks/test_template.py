@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.names import EditLimit, edit_limit
-from medstress.attacks.protocol import SearchOn
 from medstress.attacks.spans import distractor_spans, random_span, side_stream
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Mention, Question
@@ -67,7 +66,7 @@ def walk(
     attack: EntitySubstitution, item: Question = ITEM, seed: int = 0, resources: Any = RESOURCES
 ) -> list[Any]:
     """All queries of a search that never succeeds and is never refused."""
-    flow, found = attack.run(item, rng_for(seed, attack.traits.stream, "d", item.id), resources), []
+    flow, found = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources), []
     try:
         step = next(flow)
         while True:
@@ -295,7 +294,7 @@ def test_another_victim_span_does_not_shift_the_draws_of_the_sampler() -> None:
 
 def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it() -> None:
     attack = EntitySubstitution(sampler="nearest", budget=1, victim_span="random")
-    assert not attack.traits.deterministic
+    assert attack.is_random
     found: dict[tuple[str, int], int] = {}
     for seed in range(600):
         (edit,) = walk(attack, seed=seed)[0].candidate.edits
@@ -314,7 +313,7 @@ def test_the_released_script_replaces_a_random_entity_of_the_nearest_option() ->
         for seed in range(40)
     }
     assert starts == {5, 16}
-    assert not attack.traits.deterministic
+    assert attack.is_random
 
 
 def test_the_released_script_rewrites_the_case_of_the_whole_name() -> None:
@@ -455,8 +454,8 @@ def test_a_marked_variant_is_asked_and_a_name_of_another_option_never() -> None:
 # Exhaustive.
 def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
     attack = EntitySubstitution(sampler="exhaustive")
-    assert attack.traits.deterministic
-    assert attack.traits.search_on is SearchOn.ALWAYS
+    assert not attack.is_random
+    assert attack.ends == "all"
     assert attack.spec()["budget"] is None
     assert [name for _, name in asked(walk(attack))] == ["Near", "Middle", "Far", "DNA x"]
     assert attack.most_queries(ITEM, RESOURCES) == 4

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.attacks.choices import check_budget
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from medstress.attacks.protocol import Attack, AttackTraits, Legacy, Validity
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
@@ -22,7 +22,7 @@ MAX_BUDGET = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Control(Attack):
+class Control(Legacy):
     """Ask variants of a question that keep its meaning, until the victim errs.
 
     A victim that loses an answer here loses it to chance, so the rate of any other attack has to be
@@ -33,6 +33,7 @@ class Control(Attack):
 
     name: ClassVar[str]
     """The registered name."""
+    control: ClassVar[str | None] = None
     edits_only: ClassVar[frozenset[str]] = frozenset()
     """As in `AttackTraits`."""
     keeps_options: ClassVar[bool] = True

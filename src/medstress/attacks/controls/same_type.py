@@ -9,11 +9,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from medstress.attacks.controls.control import Control
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
-from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget
+from medstress.attacks.discrete_zoo.attack import AttackedEntity, DiscreteZoo, QueryBudget
 from medstress.attacks.entity_substitution import EntitySubstitution
-from medstress.attacks.names import MAX_BUDGET
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from medstress.attacks.names import MAX_BUDGET, LeavesOut
+from medstress.attacks.protocol import Attack, AttackTraits, Validity, most_queries
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Predict, Replies, Steps, ask_in_turn
@@ -28,7 +27,7 @@ Named: TypeAlias = EntitySubstitution | DiscreteZoo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomNames(Control):
+class RandomNames(LeavesOut, Control):
     """Ask names drawn with equal probability, where another attack chooses them.
 
     Spans, exclusions, limits and random stream are those of that attack, so that random sampling
@@ -47,15 +46,12 @@ class RandomNames(Control):
     @property
     def traits(self) -> AttackTraits:
         """Those of a control, with what random names share with the attack."""
-        theirs = self.like.traits
         return replace(
             self._traits(),
-            stream=theirs.stream,
+            stream=self.like.stream,
             needs_entities=True,
-            needs_scores=theirs.needs_scores,
-            may_be_refuted=theirs.may_be_refuted,
-            edits_only=theirs.edits_only,
-            puts_one_name=True,
+            needs_scores="its spans" if "scores" in self.like.needs else None,
+            edits_only=self.like.fields - {"options"},
         )
 
     def spec(self) -> dict[str, Any]:
@@ -94,7 +90,7 @@ class RandomNames(Control):
 
     def n_variants(self, item: Question, resources: Resources) -> int:
         """Return the number of names, with the probes of the spans, up to 1,000."""
-        return replace(self._random(), budget=MAX_BUDGET).most_queries(item, resources)
+        return most_queries(replace(self._random(), budget=MAX_BUDGET), item, resources)
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:
         """Yield what is asked of a victim that never errs."""

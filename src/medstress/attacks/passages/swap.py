@@ -73,15 +73,6 @@ class PassageSwap(PassageProbe):
         edits = with_name(item.passage, key_at(item, item.passage), item.option(letter))
         yield Candidate(item=item, edits=tuple(edits))
 
-    def supported(self, candidate: Candidate) -> str | None:
-        """Return the letter of the distractor that was put in."""
-        name = candidate.edits[0].replacement.casefold()
-        item = candidate.item
-        for letter in distractors(item):
-            if item.option(letter).strip().casefold() == name:
-                return letter
-        return None
-
 
 def _unnamed(item: Question, distractor: str) -> str:
     """Return the letters of the distractors that may be put in: the passage does not name them."""

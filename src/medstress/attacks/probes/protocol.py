@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
+from medstress.attacks.protocol import AttackTraits, Legacy, SearchOn, Validity
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
@@ -22,7 +22,7 @@ MAX_BUDGET = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe(Attack):
+class Probe(Legacy):
     """The base: asks candidates in turn, until a success ends it."""
 
     name: ClassVar[str]
@@ -85,7 +85,7 @@ class QuestionProbe(Probe):
     against. Answers are compared by option, wherever it stands and however it is worded.
     """
 
-    control: ClassVar[str | None] = None
+    control: ClassVar[str | None] = "no_op"
     """As in `AttackTraits`."""
     edits_only: ClassVar[frozenset[str]] = frozenset()
     """As in `AttackTraits`."""
