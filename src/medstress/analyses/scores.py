@@ -139,9 +139,10 @@ class Sample:
             [*ours, *((gold, said, at + m) for gold, said, at in theirs)]
             for ours, theirs in zip(self._rows, other._rows, strict=True)
         ]
-        mixed = self._measure(both, np.hstack([1 - of_other, of_other]))
-        rest = self._measure(both, np.hstack([of_other, 1 - of_other]))
-        return {name: mixed[name] - rest[name] for name in mixed}
+        mixed = np.hstack([1 - of_other, of_other])
+        scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
+        halves = {name: np.split(values, 2) for name, values in scores.items()}
+        return {name: first - rest for name, (first, rest) in halves.items()}
 
     @cached_property
     def _values(self) -> Mapping[str, Numbers]:
