@@ -31,6 +31,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import (
     Goal,
     Measured,
+    Moved,
     Outcome,
     Prediction,
     Replaced,
@@ -322,6 +323,8 @@ class Attack(ABC):
     def goal_for(self, item: Any) -> Goal:
         """Return when a candidate of this item counts as success."""
         goal = self.success
+        if isinstance(goal, Moved) and item.is_judged:
+            return Untargeted()  # its answers are right or wrong, whatever their score
         return Measured() if isinstance(goal, Untargeted) and not item.is_judged else goal
 
     def is_unseen_by(self, victim: Shows) -> bool:
@@ -440,9 +443,13 @@ def attack_fault(made: Any) -> str | None:
     """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
     if not isinstance(made, Attack):
         return "is no Attack: its class has to inherit medstress.plugin.Attack"
+    if hasattr(made, "traits") and not isinstance(made, Legacy):
+        return (
+            "declares traits: name, budget, needs and the like are attributes of the attack itself"
+        )
     for name, kind in _DECLARED.items():
         value = getattr(made, name, None)
-        if not isinstance(value, kind) or (kind is int and type(value) is not int):
+        if not isinstance(value, kind) or isinstance(value, bool) > (kind is bool) or value == "":
             wanted = getattr(kind, "__name__", str(kind))
             return f"has no proper {name}: expected {wanted}, got {value!r}"
     if made.budget < 1:
