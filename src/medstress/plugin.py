@@ -2,9 +2,10 @@
 
 A plug-in is an installed package with an entry point. Its group says what it adds:
 
-* `medstress.attacks`: a frozen dataclass that inherits `Attack`. Its fields are the keys of an
-  `[[attack]]` table. `traits` declares what it is (`AttackTraits`), `spec` gives its parameters,
-  `obstacle` says which items it leaves alone, and `run` is a generator that asks the victim:
+* `medstress.attacks`: a class that inherits `Attack` and is decorated with `parameters`, so that its
+  fields are the keys of an `[[attack]]` table, checked by pydantic. It declares what it is by class
+  attributes or properties (`name`, `budget`, `needs`, ...); `obstacle` says which items it leaves
+  alone, and `run` is a generator that asks the victim:
   `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model.
 * `medstress.backends`: a function from `BackendOptions`, the keys of a `[[victim]]` table, to a
   `Backend`: an object with `identity`, `traits` (`BackendTraits`) and `answer`, which turns calls
@@ -28,10 +29,11 @@ from medstress.attacks.protocol import (
     PAIRS,
     QUESTIONS,
     TAGGED,
+    UNBOUNDED,
     Attack,
-    AttackTraits,
+    Ends,
     Need,
-    SearchOn,
+    TurnAttack,
     Turns,
     Validity,
     parameters,
@@ -101,8 +103,8 @@ __all__ = [
     "PAIRS",
     "QUESTIONS",
     "TAGGED",
+    "UNBOUNDED",
     "Attack",
-    "AttackTraits",
     "Backend",
     "BackendError",
     "BackendOptions",
@@ -120,6 +122,7 @@ __all__ = [
     "Decoding",
     "Edit",
     "EditedTexts",
+    "Ends",
     "Failure",
     "Generate",
     "Generated",
@@ -147,7 +150,6 @@ __all__ = [
     "Scored",
     "Scoring",
     "ScriptedBackend",
-    "SearchOn",
     "SentencePair",
     "Steps",
     "SwapNoise",
@@ -158,6 +160,7 @@ __all__ = [
     "Tasks",
     "Texts",
     "TrialError",
+    "TurnAttack",
     "Turns",
     "Untargeted",
     "UsageError",

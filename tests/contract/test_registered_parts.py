@@ -218,14 +218,14 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if isinstance(attack, MedFuzz):
         resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
         more = {"may_edit": ("context",), "reply": _attacker}
-    if attack.traits.edits_only:
+    if attack.fields & set(TEXTS):
         resources = replace(resources, passages=PASSAGES)
-        more = {"may_edit": attack.traits.edits_only}
+        more = {"may_edit": attack.fields & set(TEXTS)}
     if isinstance(attack, QuestionProbe):
         more = {"may_edit": (*TEXTS, FOLLOW_UP, "key", "distractors")}
     if isinstance(attack, OptionShuffle):
         more = {"may_edit": ("key", "distractors")}
-    items = READING if attack.traits.edits_only else ITEMS
+    items = READING if attack.fields & set(TEXTS) else ITEMS
     if isinstance(attack, FabricatedDetail):
         items = tuple(replace(item, context="A patient comes in.") for item in ITEMS)
     check_attack(

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
     from medstress.attacks.probes.option_order import OptionOrder
     from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
-    from medstress.attacks.protocol import Attack, AttackTraits, Validity
+    from medstress.attacks.protocol import Attack, Validity
 
 __all__ = [
     "Attack",
-    "AttackTraits",
     "BrandGeneric",
     "Challenge",
     "ContextRemoved",

@@ -15,7 +15,6 @@ from medstress.core.items import Item, Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, edit_rows, edits_of
 
-
 _CLASSES: Mapping[str, type[Item]] = {one.kind: one for one in (Question, TaggedText, SentencePair)}
 
 

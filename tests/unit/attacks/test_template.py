@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.names import EditLimit, edit_limit
+from medstress.attacks.protocol import most_queries
 from medstress.attacks.spans import distractor_spans, random_span, side_stream
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Mention, Question
@@ -177,10 +178,10 @@ def test_a_key_out_of_range_is_refused_in_one_sentence(given: dict[str, Any], ke
 # Goals.
 def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
     random = {"sampler": "random"}
-    assert EntitySubstitution(**random).goal_for(None) == Untargeted()
-    assert EntitySubstitution(**random, goal="J").goal_for(None) == Targeted("J")
+    assert EntitySubstitution(**random).success == Untargeted()
+    assert EntitySubstitution(**random, goal="J").success == Targeted("J")
     released = EntitySubstitution(**random, goal="B", choices="as_released")
-    assert released.goal_for(None) == Targeted("B", unreadable=True)
+    assert released.success == Targeted("B", unreadable=True)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +459,7 @@ def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
     assert attack.ends == "all"
     assert attack.spec()["budget"] is None
     assert [name for _, name in asked(walk(attack))] == ["Near", "Middle", "Far", "DNA x"]
-    assert attack.most_queries(ITEM, RESOURCES) == 4
+    assert most_queries(attack, ITEM, RESOURCES) == 4
 
 
 def test_exhaustive_holds_only_so_many_queries_at_a_time() -> None:
@@ -479,7 +480,7 @@ def test_a_smaller_budget_asks_a_prefix_of_a_larger_one(sampler: dict[str, Any],
         # A budget that probes alone would use up is not touched.
         n = 0 if span == "saliency" and budget <= 4 else min(budget, len(longest))
         assert walk(attack, seed=3) == longest[:n]
-        assert attack.most_queries(ITEM, RESOURCES) == n
+        assert most_queries(attack, ITEM, RESOURCES) == n
 
 
 # No key duplicate is ever drawn, over any vocabulary.

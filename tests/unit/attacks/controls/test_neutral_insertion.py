@@ -114,7 +114,7 @@ def test_beside_medfuzz_every_variant_is_an_attempt_of_about_thirty_words() -> N
     assert [query.attempt for query in asked] == [1, 2, 3, 4]
     words = [len(query.candidate.edits[0].replacement.split()) for query in asked]
     assert 20 <= min(words) <= max(words) <= 45
-    assert arm.traits.roles == {}  # it asks no attacker
+    assert "attacker" not in arm.needs
     assert Decoding() not in resources.roles.values()
 
 

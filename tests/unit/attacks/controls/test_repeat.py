@@ -11,6 +11,7 @@ import pytest
 from medstress.attacks.controls.arm import control_arm
 from medstress.attacks.controls.repeat import FIRST_SAMPLE, Repeat
 from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.protocol import most_queries
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Request
 from medstress.core.outcomes import Verdict
@@ -102,7 +103,7 @@ def test_beside_an_attack_it_asks_as_often_as_the_attack_could() -> None:
     of = EntitySubstitution(sampler="exhaustive")
     arm = control_arm(Repeat(), of)
     assert arm.fills(ITEM, RESOURCES)
-    assert arm.most_queries(ITEM, RESOURCES) == of.most_queries(ITEM, RESOURCES)
+    assert most_queries(arm, ITEM, RESOURCES) == most_queries(of, ITEM, RESOURCES)
     short = replace(of, sampler="random", budget=3)
     rounds, result = play(trial(attack=control_arm(Repeat(), short)))
     assert (len(rounds), result.n_asked) == (4, 3)

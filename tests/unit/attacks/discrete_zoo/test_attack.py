@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from medstress.attacks import DiscreteZoo
 from medstress.attacks.discrete_zoo.gradient import cosines
+from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -560,9 +561,9 @@ def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted() -> None:
     asked, _ = drive(attack, two_options, ONE_SPAN, resources)
     assert {name for _, name in edits(asked)} == {"beto", "bexa", "betas"}
     assert attack.n_excluded(asked[0].candidate, resources)["edit_distance"] == 2
-    assert attack.most_queries(ONE_SPAN, resources) == 3
+    assert most_queries(attack, ONE_SPAN, resources) == 3
     tokens = DiscreteZoo(max_edit_distance={"tokens": 1})
-    assert tokens.most_queries(ONE_SPAN, resources) == 3
+    assert most_queries(tokens, ONE_SPAN, resources) == 3
     far = tiny_resources(PerturbationTable(["quite another"], lambda anchor, text: 0.5))
     assert (
         attack.obstacle(ONE_SPAN, far) == "no name of the vocabulary lies within max_edit_distance"
