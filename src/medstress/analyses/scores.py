@@ -95,7 +95,7 @@ class Sample:
             for seed in seeds
         ] or [[]]
         first = self._rows[0]
-        self.counted = scoring.n([gold for gold, _, _ in first], [said for _, said, _ in first])
+        self.counted = scoring.n(*([one[i] for one in first] for i in (0, 1)))
         """What each score is counted over."""
 
     @property
@@ -136,8 +136,8 @@ class Sample:
         """
         m, of_other = self.n_clusters, swaps.astype(np.uint8)
         both = [
-            [*ours, *((gold, said, at + m) for gold, said, at in theirs)]
-            for ours, theirs in zip(self._rows, other._rows, strict=True)
+            [*ours, *((gold, predicted, at + m) for gold, predicted, at in others)]
+            for ours, others in zip(self._rows, other._rows, strict=True)
         ]
         mixed = np.hstack([1 - of_other, of_other])
         scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
@@ -154,9 +154,9 @@ class Sample:
         """Return the mean over seeds of every score in every resample."""
         made = []
         for one in rows:
-            gold, said = [gold for gold, _, _ in one], [said for _, said, _ in one]
+            gold, predicted = ([row[i] for row in one] for i in (0, 1))
             places = np.array([at for _, _, at in one], dtype=np.int64)
-            made.append(self.scoring.scores(gold, said, Resamples(drawn, places)))
+            made.append(self.scoring.scores(gold, predicted, Resamples(drawn, places)))
         return {name: np.mean([one[name] for one in made], axis=0) for name in self.scoring.words}
 
 

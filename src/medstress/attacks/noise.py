@@ -29,7 +29,7 @@ from medstress.core.items import OUTSIDE, PAIRS, QUESTIONS, TAGGED, TEXTS, Marke
 from medstress.core.outcomes import Goal, Moved, Untargeted
 from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Resources
-from medstress.core.sentences import Entity, entities_of
+from medstress.core.sentences import entities_of
 from medstress.core.text import Edit, tokenise
 
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ class Scoped(Noise):
             case "entities":
                 return [n for n, label in enumerate(words.labels) if label != OUTSIDE]
             case _:
-                known = resources.lexicon
-                return [n for n, token in enumerate(words.tokens) if token.lower() in known]
+                lexicon = resources.lexicon
+                return [n for n, token in enumerate(words.tokens) if token.lower() in lexicon]
 
 
 def word_key(word: str) -> str:
@@ -284,7 +284,7 @@ def word_key(word: str) -> str:
     return " ".join(tokenise(word.lower()))
 
 
-def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> list[int]:
+def listed_places(tokens: Sequence[str], listed: Collection[str], most: int) -> list[int]:
     """Return the tokens that are in a word list, alone or as part of a run, in order.
 
     Whole tokens are compared, however the corpus is tokenised: `beta-blocker` is one token or
@@ -292,7 +292,7 @@ def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> l
 
     Args:
         tokens: of a sentence.
-        known: the words, as `word_key` writes them.
+        listed: the words, as `word_key` writes them.
         most: the most parts that one of them has.
 
     >>> listed_places(("Beta-blocker", "beta", "-", "blocker", "beta", "blocker"),
@@ -307,7 +307,7 @@ def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> l
             parts += keys[end]
             if len(parts) > most:
                 break
-            if " ".join(parts) in known:
+            if " ".join(parts) in listed:
                 places.update(range(start, end + 1))
     return sorted(places)
 
@@ -581,9 +581,12 @@ class NameNoise(Noise):
 
     def changes(self, words: Words, rng: Generator, resources: NoiseResources) -> Iterator[Change]:
         """Replace every entity that the table knows; `fixed` takes its first name."""
-        for entity, names in known_mentions(words, resources.replacements[self.table]):
-            which = 0 if self.choice == "fixed" else int(rng.random() * len(names))
-            yield entity.start, entity.end, names[which]
+        table = resources.replacements[self.table]
+        for entity in entities_of(words.labels):
+            names = table.get(mention_key(words.tokens[entity.start : entity.end]))
+            if names:
+                which = 0 if self.choice == "fixed" else int(rng.random() * len(names))
+                yield entity.start, entity.end, names[which]
 
 
 def mention_key(tokens: Sequence[str]) -> str:
@@ -593,15 +596,6 @@ def mention_key(tokens: Sequence[str]) -> str:
     'salicylic acid'
     """
     return " ".join(tokens).lower()
-
-
-def known_mentions(
-    words: Words, table: Replacements
-) -> Iterator[tuple[Entity, tuple[Tokens, ...]]]:
-    """Yield the gold entities that a table has other names for, with these names, in order."""
-    for entity in entities_of(words.labels):
-        if names := table.get(mention_key(words.tokens[entity.start : entity.end])):
-            yield entity, names
 
 
 @parameters

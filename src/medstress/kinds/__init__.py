@@ -222,7 +222,7 @@ def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) 
     return task_from_spec(spec, stored_template(prompt))
 
 
-def _ask_texts(asked: VictimRequest) -> Tasks:
+def _tagging(asked: VictimRequest) -> Tasks:
     from medstress.tasks.sentences import EntityTagging
 
     asked.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
@@ -234,20 +234,20 @@ def _ask_texts(asked: VictimRequest) -> Tasks:
     return Tasks(default=task)
 
 
-def _asked_texts(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+def _rebuilt_tagging(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
     from medstress.tasks.sentences import EntityTagging
 
     return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
 
 
-def _ask_pairs(asked: VictimRequest) -> Tasks:
+def _similarity(asked: VictimRequest) -> Tasks:
     asked.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
     if "compare" not in asked.backend.traits.calls:
         raise asked.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
-    return Tasks(default=_asked_pairs({}, None))
+    return Tasks(default=_rebuilt_similarity({}, None))
 
 
-def _asked_pairs(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+def _rebuilt_similarity(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
     from medstress.tasks.sentences import Similarity
 
     return Similarity()
@@ -257,13 +257,13 @@ CHOICE = Kind(
     item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
 )
 TAGGING = Kind(
-    item=TaggedText, task="ner", tasks=_ask_texts, task_from_spec=_asked_texts, scores=ENTITIES
+    item=TaggedText, task="ner", tasks=_tagging, task_from_spec=_rebuilt_tagging, scores=ENTITIES
 )
 SIMILARITY = Kind(
     item=SentencePair,
     task="similarity",
-    tasks=_ask_pairs,
-    task_from_spec=_asked_pairs,
+    tasks=_similarity,
+    task_from_spec=_rebuilt_similarity,
     scores=CORRELATIONS,
 )
 KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)

@@ -55,7 +55,7 @@ def _check_loaded(loaded: Any) -> None:
     if not isinstance(items, tuple) or not items:
         raise AssertionError(f"expected a tuple of at least one item, got {items!r}")
     if strange := next((each for each in items if not isinstance(each, Item)), None):
-        raise AssertionError(f"expected items, got {type(strange).__name__}")
+        raise AssertionError(f"expected an item, got {type(strange).__name__}")
     kinds = {item.kind for item in items}
     if len(kinds) > 1:
         raise AssertionError(f"expected items of one kind, got {' and '.join(sorted(kinds))}")

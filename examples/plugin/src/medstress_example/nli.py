@@ -180,10 +180,10 @@ class Prompted:
 
     def flow(self, candidate: EditedTexts) -> Generator[Any, Any, Prediction]:
         """Ask for the letter of a label."""
-        said = yield from self.inner.flow(as_question(candidate))
-        if said.answer is None:
-            return said
-        return replace(said, answer=candidate.item.labels[LETTERS.index(said.answer)])
+        made = yield from self.inner.flow(as_question(candidate))
+        if made.answer is None:
+            return made
+        return replace(made, answer=candidate.item.labels[LETTERS.index(made.answer)])
 
 
 def as_question(candidate: EditedTexts) -> Candidate:
@@ -241,10 +241,10 @@ def macro_f1(
         for g, p in zip(gold, predicted, strict=True)
     ]
     sums = resamples.sums(np.array(rows, dtype=float).reshape(len(gold), 3 * len(labels)))
-    right, said, there = np.moveaxis(sums.reshape(len(sums), len(labels), 3), -1, 0)
+    right, given, there = np.moveaxis(sums.reshape(len(sums), len(labels), 3), -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        by_label = np.where(said + there > 0, 2 * right / (said + there), 0.0)
-        return {"macro_f1": by_label.sum(-1) / (said + there > 0).sum(-1)}
+        by_label = np.where(given + there > 0, 2 * right / (given + there), 0.0)
+        return {"macro_f1": by_label.sum(-1) / (given + there > 0).sum(-1)}
 
 
 NLI = Kind(
