@@ -21,7 +21,7 @@ from medstress.core.calls import (
     Score,
     Scored,
 )
-from medstress.core.items import Candidate
+from medstress.core.items import Candidate, Edited
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.option_letters import without_thoughts
 from medstress.tasks.follow_up import turns_after, without_follow_up
@@ -283,7 +283,7 @@ def listed(template: Template) -> Template:
 
 
 def from_scores(
-    candidate: Candidate,
+    candidate: Edited,
     scores: Sequence[float],
     mass: float | None = None,
 ) -> Prediction:
@@ -314,7 +314,7 @@ def cut_off_prediction(reply: Generated) -> Prediction:
     )
 
 
-def mark(candidate: Candidate, letter: str | None) -> Outcome:
+def mark(candidate: Edited, letter: str | None) -> Outcome:
     """Return the outcome of answering with a letter; None is unreadable."""
     if letter is None:
         return Outcome.UNREADABLE

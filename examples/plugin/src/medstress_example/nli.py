@@ -141,7 +141,8 @@ class Head:
         """Yield rounds of requests, be sent their answers, return what they say."""
         item, of_data = candidate.item, {ours: name for name, ours in self.names.items()}
         asked = tuple(of_data.get(label, label) for label in item.labels)
-        (reply,) = yield (Request(Classify(*candidate.texts.values(), asked)),)
+        text_a, text_b = candidate.texts.values()
+        (reply,) = yield (Request(Classify(text_a, text_b, asked)),)
         if isinstance(reply, Scored):
             return from_scores(candidate, reply.log_probs)
         assert isinstance(reply, Chosen)
@@ -180,7 +181,7 @@ class Prompted:
 
     def flow(self, candidate: EditedTexts) -> Generator[Any, Any, Prediction]:
         """Ask for the letter of a label."""
-        made = yield from self.inner.flow(as_question(candidate))
+        made: Prediction = yield from self.inner.flow(as_question(candidate))
         if made.answer is None:
             return made
         return replace(made, answer=candidate.item.labels[LETTERS.index(made.answer)])
