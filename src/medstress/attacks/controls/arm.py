@@ -54,7 +54,8 @@ class ControlArm(Attack):
     @property
     def stream(self) -> str:
         """That of the control."""
-        return self.harmless.stream
+        stream: str = self.harmless.stream
+        return stream
 
     @property
     def budget(self) -> int:
@@ -69,7 +70,8 @@ class ControlArm(Attack):
     @property
     def fields(self) -> frozenset[str]:
         """Those of the control."""
-        return self.harmless.fields
+        fields: frozenset[str] = self.harmless.fields
+        return fields
 
     @property
     def success(self) -> Goal:
