@@ -15,7 +15,7 @@ from medstress.attacks.controls.option_shuffle import OptionShuffle
 from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise.registered import SwapNoiseAttack
-from medstress.attacks.passages.swap import PassageSwap
+from medstress.attacks.passages import PassageSwap
 from medstress.core.items import Mention
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted
 from medstress.core.queries import Ask
