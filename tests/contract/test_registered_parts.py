@@ -11,11 +11,8 @@ import pytest
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-from medstress.attacks.controls.no_op import NoOp
-from medstress.attacks.controls.option_shuffle import OptionShuffle
+from medstress.attacks.controls.harmless import NeutralInsertion, NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap

@@ -504,14 +504,14 @@ def _arm(label: str, trial: Trial) -> dict[str, Any]:
 
     arm, spec = trial.arm, trial.arm.attack.params
     attack = None if arm.is_control else rebuilt(spec)
-    is_probe = attack is not None and attack.traits.keeps_answers
+    is_probe = attack is not None and attack.is_probe
     return {
         "label": label,
         "control": arm.control,
         "spec": dict(spec),
         "is_blind": arm.control in CONTROLS if arm.is_control else _is_blind(spec, attack),
-        "changes_evidence": attack is not None and attack.traits.changes_evidence,
-        **({"is_probe": True, "beside": attack.traits.control} if attack and is_probe else {}),
+        "changes_evidence": attack is not None and not attack.is_judged,
+        **({"is_probe": True, "beside": attack.control} if attack and is_probe else {}),
     }
 
 
@@ -519,13 +519,12 @@ def _is_blind(spec: Mapping[str, Any], attack: Attack | None) -> bool:
     """Return whether no answer had a part in the first edit; False if that is unknown."""
     if attack is None or spec["name"] in _BY_ANSWERS:
         return False
-    traits = attack.traits
     asks_first = (
         spec.get("victim_span") == "saliency"
         or spec.get("search", "none") != "none"
-        or bool(traits.needs_scores or traits.roles)
+        or bool(attack.needs & {"scores", "attacker"})
     )
-    return not asks_first and not traits.in_turns
+    return not asks_first and "turns" not in attack.needs
 
 
 # Files and data frames

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 from medstress.core.registry import ATTACKS
 
 if TYPE_CHECKING:
-    from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-    from medstress.attacks.controls.no_op import NoOp
-    from medstress.attacks.controls.option_shuffle import OptionShuffle
+    from medstress.attacks.controls.harmless import NeutralInsertion, NoOp, OptionShuffle, Repeat
     from medstress.attacks.controls.paraphrase import Paraphrase
-    from medstress.attacks.controls.repeat import Repeat
     from medstress.attacks.controls.same_type import SameType
     from medstress.attacks.discrete_zoo.attack import DiscreteZoo
     from medstress.attacks.entity_substitution import EntitySubstitution

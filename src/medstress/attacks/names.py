@@ -11,7 +11,7 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance eps
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -116,7 +116,20 @@ def exclusions(choices: str, variants: str | None = None) -> Exclusions:
     return "mark" if choices == "default" else "key_string"
 
 
-class Substitution(Attack):
+class LeavesOut(ABC):
+    """Mixin of attacks that know which names of the vocabulary they never draw."""
+
+    @abstractmethod
+    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
+        """Count these names by reason, each under the first that fits; None if unknown.
+
+        Args:
+            candidate: one that the victim was asked about, or the clean item.
+            resources: what the attack may read.
+        """
+
+
+class Substitution(LeavesOut, Attack):
     """Base of attacks that replace one entity by names; they have these parameters among theirs."""
 
     goal: GoalText

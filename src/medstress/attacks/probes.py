@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 
 from pydantic import AfterValidator, Field
 
-from medstress.attacks.controls.option_shuffle import order_at, reordered
 from medstress.attacks.protocol import Ends, parameters
-from medstress.attacks.variants import Variants, distractors, in_random_order, shuffled, whole
+from medstress.attacks.variants import (
+    Variants,
+    distractors,
+    in_random_order,
+    order_at,
+    reordered,
+    shuffled,
+    whole,
+)
 from medstress.core.drug_names import DrugNames, Named, folded
 from medstress.core.errors import UsageError
 from medstress.core.items import FOLLOW_UP, LETTERS, TEXTS, Candidate, Question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -15,6 +15,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Protocol,
     TypeAlias,
     TypeVar,
     dataclass_transform,
@@ -65,8 +66,8 @@ Need: TypeAlias = Literal[
 """What must be there. `names`: an `[[entities]]` group. `drugs`: brand and generic names
 (`resources.drugs`). `mentions`: a finder of drugs and diseases in a text (`resources.names_in`).
 `passages`: those of the data set (`resources.passages`). A victim that gives `scores`, that is
-shown a `listing` of the options, or that is spoken to again after its answer (`follow_up`), or
-throughout (`turns`). Roles: `attacker`, `judge`, `paraphraser`."""
+shown a `listing` of the options, or that is spoken to again after its answer (`follow_up`) or
+throughout (`turns`). The role `attacker`; `judge` and `paraphraser` are asked where they are."""
 
 Ends: TypeAlias = Literal["success", "valid", "smallest", "all"]
 """What ends a search: `success`, the first; `valid`, the first that the attack's rules do not
@@ -149,6 +150,345 @@ class Validity:
     """Class of the replacement against the key, for substitutions."""
     evidence: tuple[Evidence, ...] = ()
     """What tables and hierarchies say of the replacement, for people who look at the success."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How a conversation with the victim begins."""
+
+    prompts: PromptSet
+    """What is said."""
+    exemplars: tuple[Exemplar, ...]
+    """Worked questions before the item."""
+
+
+class Shows(Protocol):
+    """What an attack asks of a victim."""
+
+    def shows(self, name: str) -> bool:
+        """Return whether its prompt shows a field of an item, or lists the `options`."""
+
+
+class Attack(ABC):
+    """An attack on one item: no I/O, no clock, no state between items.
+
+    A subclass is decorated with `parameters`, sets `name`, and writes `obstacle` and `run`; it
+    overrides `validity` where rules can refute a success. What it does not declare otherwise, by a
+    class attribute or by a property of its parameters, is as the properties here say.
+    """
+
+    name: ClassVar[str]
+    """In files and entry points."""
+
+    @property
+    def budget(self) -> int:
+        """The most queries about one item, in one trial."""
+        return 1
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The kinds of items it takes: `questions`, `tagged texts`, `sentence pairs`."""
+        return frozenset({QUESTIONS})
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What must be there for it to run; see `Need`."""
+        return frozenset()
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields it edits: `passage`, `context`, `stem`, `options`; empty: any.
+
+        An item is not attackable if the victim's prompt shows none of them. Options are seen by
+        every victim, since one that is shown no list scores their texts; an attack that makes sense
+        only on the list needs `listing`.
+        """
+        return frozenset()
+
+    @property
+    def success(self) -> Goal:
+        """When an answer is a success; pairs are measured alone unless this is `Moved`."""
+        return Untargeted()
+
+    @property
+    def ends(self) -> Ends:
+        """What ends the search; see `Ends`."""
+        return "success"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the seed changes anything; if not, there is one trial, with seed null."""
+        return True
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a changed answer is an error; not so where the edit changes the evidence."""
+        return True
+
+    @property
+    def every_item(self) -> bool:
+        """Whether items that are wrong on the clean prompt are asked too.
+
+        With `ends = "all"` these are probes: every variant of every item, whose answers are kept.
+        Else it is one perturbed copy of every item, of kinds that score whole data sets.
+        """
+        return False
+
+    @property
+    def control(self) -> str | None:
+        """The harmless edits that stand beside it by default; None: none."""
+        return "no_op"
+
+    @property
+    def stream(self) -> str:
+        """Name of the random stream. Parameters are no part of it, so they share their draws."""
+        return self.name
+
+    @abstractmethod
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        """Return why this item cannot be attacked, or None; called before any query."""
+
+    @abstractmethod
+    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
+        """Attack one item.
+
+        Args:
+            item: of one of `takes`.
+            rng: the trial's own random numbers.
+            resources: a `Resources`; of attacks on sentences also `NoiseResources`.
+
+        Yields:
+            Steps; is sent same-length, same-order tuples.
+
+        Returns:
+            The candidate the attack prefers, or None; the referee judges for itself.
+        """
+
+    def validity(self, candidate: Any, resources: Any) -> Validity | None:
+        """Judge a success by the attack's own rules, which refute it or leave it unknown.
+
+        None if the attack has no rules.
+        """
+        return None
+
+    def with_files(self, base: Path) -> Attack:
+        """Return the attack with the files read that its parameters name, relative to a folder."""
+        return self
+
+    # -- what follows from these values ----------------------------------------------------------
+    @property
+    def repeats(self) -> int:
+        """Trials per item and seed."""
+        return 1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it stands beside an attack, and asks what the attack could ask."""
+        return False
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether every variant of every item is asked, so that the answers are a finding."""
+        return self.every_item and self.ends == "all"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it makes one perturbed copy of each item."""
+        return self.every_item and not self.is_probe and "turns" not in self.needs
+
+    def asks_copy_of(self, item: Any) -> bool:
+        """Return whether the one copy of this item is asked even if it cannot be flipped.
+
+        Scores of whole data sets need such copies; questions have none.
+        """
+        return self.is_copy and not isinstance(item, Question)
+
+    def goal_for(self, item: Any) -> Goal:
+        """Return when a candidate of this item counts as success."""
+        goal = self.success
+        return Measured() if isinstance(goal, Untargeted) and not item.is_judged else goal
+
+    def is_unseen_by(self, victim: Shows) -> bool:
+        """Return whether a victim's prompt shows none of the fields that it edits.
+
+        Every victim sees the options, in a list or as the texts that it scores.
+        """
+        if "options" in self.fields and "listing" not in self.needs:
+            return False
+        return bool(self.fields) and not any(map(victim.shows, self.fields))
+
+    def spec(self) -> dict[str, Any]:
+        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
+        values = asdict(self) if is_dataclass(self) else {}
+        budget = None if self.budget == UNBOUNDED else self.budget
+        return {"name": self.name, **values, "budget": budget}
+
+    def label_parameters(self) -> Mapping[str, Any]:
+        """Return the parameters that tell attacks of this name apart in labels."""
+        return self.spec()
+
+
+class TurnAttack(Attack):
+    """An attack that asks the victim in a conversation, about the clean item too."""
+
+    @property
+    @abstractmethod
+    def reasoning_tokens(self) -> int:
+        """Most tokens of the victim's reasoning."""
+
+    @abstractmethod
+    def turns(self, item: Question, rng: Generator) -> Turns:
+        """Return how the conversation of one trial begins."""
+
+
+def attack_class(name: str) -> type[Any]:
+    """Load the class of an attack; its fields are the keys of an `[[attack]]` table.
+
+    Raises:
+        UsageError: no attack has this name, or it is not a class of an attack.
+    """
+    kind: type[Any] = load("attacks", name)
+    if not is_dataclass(kind):
+        raise UsageError(
+            f"attack {name!r}: expected a class decorated with parameters, got {kind!r}"
+        )
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UsageError(
+            f"attack {name!r}: {kind.__module__}.{kind.__qualname__} has no "
+            f"{' and no '.join(missing)}; every attack needs obstacle and run"
+        )
+    return kind
+
+
+def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
+    """Return the attack that stored parameters describe; None if it is not installed any more."""
+    try:
+        kind = attack_class(spec["name"])
+        names = {field.name for field in fields(kind) if field.init}
+        given = {k: v for k, v in spec.items() if k in names and v is not None}
+        made = kind(**given)
+    except Exception:  # noqa: BLE001 - plug-ins may raise anything
+        return None
+    return made if isinstance(made, Attack) else None
+
+
+def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
+    """Build an attack.
+
+    Raises:
+        UsageError: no attack has this name, it refuses its parameters, or it is no `Attack`.
+    """
+    attack: Attack = attack_class(name)(**parameters)
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {name!r} {fault}")
+    return attack
+
+
+ROLES: frozenset[Need] = frozenset({"attacker", "judge", "paraphraser"})
+_DECLARED: Mapping[str, Any] = {
+    "name": str,
+    "budget": int,
+    "takes": frozenset,
+    "needs": frozenset,
+    "fields": frozenset,
+    "ends": str,
+    "is_random": bool,
+    "is_judged": bool,
+    "every_item": bool,
+    "control": str | None,
+}
+
+
+def declared_by(attack: Attack) -> dict[str, Any]:
+    """Return what an attack declares, as JSON, so that trials are judged again where it is not.
+
+    Nothing, if its goal is a rule of its own.
+    """
+    goal = attack.success
+    words = {Untargeted: "untargeted", Replaced: "replaced"}.get(type(goal))
+    if isinstance(goal, Targeted):
+        words = goal.letter
+    if words is None:
+        return {}
+    values = {
+        name: getattr(attack, name) for name in (*_DECLARED, "stream", "repeats") if name != "name"
+    }
+    values |= {"success": words, "unreadable": getattr(goal, "unreadable", False)}
+    values |= {"is_control": attack.is_control}
+    if isinstance(attack, TurnAttack):
+        values["reasoning_tokens"] = attack.reasoning_tokens
+    return {k: sorted(v) if isinstance(v, frozenset) else v for k, v in values.items()}
+
+
+def attack_fault(made: Any) -> str | None:
+    """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
+    if not isinstance(made, Attack):
+        return "is no Attack: its class has to inherit medstress.plugin.Attack"
+    for name, kind in _DECLARED.items():
+        value = getattr(made, name, None)
+        if not isinstance(value, kind) or (kind is int and type(value) is not int):
+            wanted = getattr(kind, "__name__", str(kind))
+            return f"has no proper {name}: expected {wanted}, got {value!r}"
+    if made.budget < 1:
+        return f"has a budget of {made.budget}: expected at least 1"
+    if strange := made.needs - set(get_args(Need)):
+        word = min(strange)
+        return f"needs {word!r}, which is unknown{did_you_mean(word, get_args(Need))}"
+    if made.ends not in get_args(Ends):
+        return f"ends = {made.ends!r}: expected one of {', '.join(get_args(Ends))}"
+    if not hasattr(made.success, "reached"):
+        return f"has no proper success: expected a Goal, got {made.success!r}"
+    return None
+
+
+def never_lost(
+    attack: Attack, item: Any, resources: Any, rng: Generator | None = None
+) -> Sequence[Predict] | None:
+    """Return all that an attack asks about an item that it can attack if it is never lost.
+
+    So one learns how often it asks at most, and which fields it edits.
+
+    Args:
+        attack: the attack.
+        item: the item.
+        resources: what the attack may read.
+        rng: the random numbers of a trial; by default those of no trial.
+
+    Returns:
+        The queries; None if that is unknown: it consults other models, or the item is no question.
+    """
+    consults = "turns" in attack.needs or bool(ROLES & attack.needs & set(resources.roles))
+    if consults or not isinstance(item, Question):
+        return None
+    rng = rng or rng_for(0, attack.stream, "", item.id)
+    return list(islice(never_wrong(attack, item, rng, resources), attack.budget))
+
+
+def most_queries(attack: Attack, item: Any, resources: Any) -> int:
+    """Return the most queries about an item that an attack can ask, whatever the answers."""
+    queries = never_lost(attack, item, resources)
+    return attack.budget if queries is None else len(queries)
+
+
+def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> Iterator[Predict]:
+    """Yield what an attack asks a victim that is always right; the end, if it consults others."""
+    scores = tuple(-0.5 if x == item.gold else -2.0 for x in item.letters) or None
+    held = Prediction(outcome=Outcome.RIGHT, answer=item.gold, scores=scores)
+    steps, replies = attack.run(item, rng, resources), None
+    try:
+        step: Step = next(steps)
+        while not isinstance(step, Consult):
+            replies = ()
+            if isinstance(step, Ask):
+                yield from step.queries
+                replies = (held,) * len(step.queries)
+            elif isinstance(step, CleanAnswer):
+                replies = (held,)
+            step = steps.send(replies)
+    except StopIteration:
+        return
+    finally:
+        steps.close()
 
 
 class SearchOn(StrEnum):
@@ -241,361 +581,67 @@ class AttackTraits:
         return self.reasoning_tokens is not None
 
 
-_SEARCH_ON: Mapping[Ends, SearchOn] = {
-    "success": SearchOn.NEVER,
-    "valid": SearchOn.INVALID,
-    "smallest": SearchOn.SMALLER,
-    "all": SearchOn.ALWAYS,
+_ENDS: Mapping[SearchOn, Ends] = {
+    SearchOn.NEVER: "success",
+    SearchOn.INVALID: "valid",
+    SearchOn.SMALLER: "smallest",
+    SearchOn.ALWAYS: "all",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """How a conversation with the victim begins."""
-
-    prompts: PromptSet
-    """What is said."""
-    exemplars: tuple[Exemplar, ...]
-    """Worked questions before the item."""
-
-
-class Attack(ABC):
-    """An attack on one item: no I/O, no clock, no state between items.
-
-    A subclass is decorated with `parameters`, sets `name`, and writes `obstacle` and `run`; it
-    overrides `validity` where rules can refute a success. What it does not declare otherwise, by a
-    class attribute or by a property of its parameters, is as the properties here say.
-    """
-
-    name: ClassVar[str]
-    """In files and entry points."""
+class Legacy(Attack):
+    """An attack described by `traits`. Goes with the last of them."""
 
     @property
-    def budget(self) -> int:
-        """The most queries about one item, in one trial."""
-        return 1
+    @abstractmethod
+    def traits(self) -> AttackTraits:
+        """What it is."""
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of items it takes: `questions`, `tagged texts`, `sentence pairs`."""
-        return frozenset({QUESTIONS})
+    stream = property(lambda self: self.traits.stream)  # type: ignore[assignment]
+    budget = property(lambda self: self.traits.budget)  # type: ignore[assignment]
+    takes = property(lambda self: self.traits.item_kinds)  # type: ignore[assignment]
+    fields = property(lambda self: self.traits.edits_only)  # type: ignore[assignment]
+    ends = property(lambda self: _ENDS[self.traits.search_on])  # type: ignore[assignment]
+    is_random = property(lambda self: not self.traits.deterministic)  # type: ignore[assignment]
+    is_judged = property(lambda self: not self.traits.changes_evidence)  # type: ignore[assignment]
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What must be there for it to run; see `Need`."""
-        return frozenset()
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """The fields it edits: `passage`, `context`, `stem`, `options`; empty: any.
-
-        An item is not attackable if the victim's prompt shows none of them. Options are seen by
-        every victim, since one that is shown no list scores their texts; an attack that makes sense
-        only on the list needs `listing`.
-        """
-        return frozenset()
+        """From the traits."""
+        t = self.traits
+        needs: dict[Need, bool] = {
+            "names": t.needs_entities,
+            "mentions": t.needs_names,
+            "drugs": t.needs_drugs,
+            "passages": t.needs_passages,
+            "scores": bool(t.needs_scores),
+            "listing": bool(t.needs_listing) or "options" in t.edits_only,
+            "follow_up": t.follows_up,
+            "paraphraser": "paraphraser" in t.roles,
+        }
+        return frozenset(need for need, is_needed in needs.items() if is_needed)
 
     @property
     def success(self) -> Goal:
-        """When an answer is a success; pairs are measured alone unless this is `Moved`."""
-        return Untargeted()
-
-    @property
-    def ends(self) -> Ends:
-        """What ends the search; see `Ends`."""
-        return "success"
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the seed changes anything; if not, there is one trial, with seed null."""
-        return True
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a changed answer is an error; not so where the edit changes the evidence."""
-        return True
+        """From the traits."""
+        goal = self.traits.goal
+        unreadable = self.traits.unreadable_is_success
+        return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
 
     @property
     def every_item(self) -> bool:
-        """Whether items that are wrong on the clean prompt are asked too.
-
-        With `ends = "all"` these are probes: every variant of every item, whose answers are kept.
-        Else it is one perturbed copy of every item, of kinds that score whole data sets.
-        """
-        return False
+        """From the traits."""
+        return self.traits.attack_all or self.traits.is_static
 
     @property
     def control(self) -> str | None:
-        """The harmless edits that stand beside it by default; None: none."""
-        return "no_op"
-
-    @property
-    def stream(self) -> str:
-        """Name of the random stream. Parameters are no part of it, so they share their draws."""
-        return self.name
-
-    @abstractmethod
-    def obstacle(self, item: Any, resources: Any) -> str | None:
-        """Return why this item cannot be attacked, or None; called before any query."""
-
-    @abstractmethod
-    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
-        """Attack one item.
-
-        Args:
-            item: of one of `kinds`.
-            rng: the trial's own random numbers.
-            resources: a `Resources`; of attacks on sentences also `NoiseResources`.
-
-        Yields:
-            Steps; is sent same-length, same-order tuples.
-
-        Returns:
-            The candidate the attack prefers, or None; the referee judges for itself.
-        """
-
-    def validity(self, candidate: Any, resources: Any) -> Validity | None:
-        """Judge a success by the attack's own rules, which refute it or leave it unknown.
-
-        None if the attack has no rules.
-        """
-        return None
-
-    # -- what follows is derived, or goes when all attacks declare the values above ---------------
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
-        values = asdict(self) if is_dataclass(self) else {}
-        budget = None if self.budget == UNBOUNDED else self.budget
-        return {"name": self.name, **values, "budget": budget}
-
-    def label_parameters(self) -> dict[str, Any]:
-        """Return the parameters that tell attacks of this name apart in labels."""
-        return self.spec()
-
-    @property
-    def traits(self) -> AttackTraits:
-        """The former description, from the declared values."""
-        goal = self.success
-        words = {Untargeted: "untargeted", Replaced: "replaced"}.get(type(goal), goal)
-        is_probe = self.every_item and self.ends == "all"
-        return AttackTraits(
-            stream=self.stream,
-            budget=self.budget,
-            deterministic=not self.is_random,
-            goal=goal.letter if isinstance(goal, Targeted) else words,
-            unreadable_is_success=getattr(goal, "unreadable", False),
-            item_kinds=self.kinds,
-            needs_entities="names" in self.needs,
-            needs_names="mentions" in self.needs,
-            needs_drugs="drugs" in self.needs,
-            needs_passages="passages" in self.needs,
-            edits_only=shown_fields(self),
-            changes_evidence=not self.is_judged,
-            needs_scores="by its parameters" if "scores" in self.needs else None,
-            roles={role: True for role in ROLES if role in self.needs},
-            is_static=self.every_item and not is_probe,
-            search_on=_SEARCH_ON[self.ends],
-            may_be_refuted=self.ends == "valid",
-            attack_all=is_probe,
-            keeps_answers=is_probe,
-            needs_listing=_UNLISTED if "listing" in self.needs else None,
-            follows_up="follow_up" in self.needs,
-            control=self.control,
-            puts_one_name="names" in self.needs,
-        )
-
-    def goal_for(self, item: Any) -> Goal:
-        """Return when a candidate of this item counts as success."""
-        goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
-        if isinstance(goal, str):
-            goal = parse_goal(goal, unreadable=unreadable)
-        if isinstance(goal, Untargeted) and item is not None and not item.is_judged:
-            return Measured()
-        return goal
-
-    def goal_on(self, item: Any, resources: Any) -> Goal:
-        """Return the goal on this item for what judges the answers: by default `goal_for`."""
-        return self.goal_for(item)
-
-    def edited_options(self, item: Any, resources: Any) -> frozenset[str] | None:
-        """Return the letters of the options that it may edit; None if it does not know."""
-        if not _declares(self):
-            return None
-        if self.obstacle(item, resources) is not None:
-            return frozenset()
-        edited = {
-            edit.field
-            for n in range(_N_DRIVEN if self.is_random else 1)
-            for query in islice(
-                never_wrong(self, item, _any_rng(self, item, n), resources), _MOST_DRIVEN
-            )
-            for edit in query.candidate.edits
-        }
-        return frozenset(edited & set(item.letters))
+        """From the traits."""
+        return self.traits.control or "no_op"
 
     def is_static_on(self, item: Any) -> bool:
-        """Return whether the perturbed copy of this item is asked even if it cannot be flipped."""
-        is_scored = not (_declares(self) and isinstance(item, Question))
-        return self.traits.is_static and is_scored
+        """From the traits."""
+        return self.traits.is_static
 
-    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
-        """Count the names that it never draws, by reason; None if it does not know."""
-        return None
-
-    def supported(self, candidate: Any) -> str | None:
-        """Return the letter of the option that the edited evidence supports, or None."""
-        return None
-
-    def most_queries(self, item: Any, resources: Any) -> int:
-        """Return the most queries it can ask about an attackable item, whatever the answers."""
-        budget = self.traits.budget
-        if not _declares(self):
-            return min(budget, int(resources.perturbations.allowed(item).size))
-        if not isinstance(item, Question) or ROLES & self.needs:
-            return budget
-        if self.obstacle(item, resources) is not None:
-            return 0
-        rng = _any_rng(self, item)
-        return sum(1 for _ in islice(never_wrong(self, item, rng, resources), budget))
-
-    def with_files(self, base: Path) -> Attack:
-        """Return the attack with the files read that its parameters name, relative to a folder."""
-        return self
-
-    def on_trial(self, seed: int | None, repeat: int) -> Attack:
-        """Return the attack as one trial of each item runs it: by default itself."""
-        return self
-
-    def turns(self, item: Question, rng: Generator) -> Turns:
-        """Return how the conversation of one trial begins; called if the traits say `in_turns`."""
-        raise NotImplementedError
-
-
-ROLES = frozenset({"attacker", "judge", "paraphraser"})
-_UNLISTED = "it means nothing where no list of options is shown"
-_MOST_DRIVEN, _N_DRIVEN = 1000, 16
-
-
-def shown_fields(attack: Attack) -> frozenset[str]:
-    """Return the fields of which a victim must show one; empty if it need not.
-
-    Options are seen by every victim, unless it is the list of them that counts.
-    """
-    if "options" in attack.fields and "listing" not in attack.needs:
-        return frozenset()
-    return attack.fields
-
-
-def _declares(attack: Attack) -> bool:
-    """Whether an attack declares the values of `Attack`, and no traits."""
-    return type(attack).traits is Attack.traits
-
-
-def _any_rng(attack: Attack, item: Any, n: int = 0) -> Generator:
-    return rng_for(n, f"{attack.stream}/bound", "", item.id)
-
-
-def attack_class(name: str) -> type[Any]:
-    """Load the class of an attack; its fields are the keys of an `[[attack]]` table.
-
-    Raises:
-        UsageError: no attack has this name, or it is not a class of an attack.
-    """
-    kind: type[Any] = load("attacks", name)
-    if not is_dataclass(kind):
-        raise UsageError(
-            f"attack {name!r}: expected a class decorated with parameters, got {kind!r}"
-        )
-    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
-        raise UsageError(
-            f"attack {name!r}: {kind.__module__}.{kind.__qualname__} has no "
-            f"{' and no '.join(missing)}; every attack needs obstacle and run"
-        )
-    return kind
-
-
-def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
-    """Return the attack that stored parameters describe; None if it is not installed any more."""
-    try:
-        kind = attack_class(spec["name"])
-        names = {field.name for field in fields(kind) if field.init}
-        given = {k: v for k, v in spec.items() if k in names and v is not None}
-        made = kind(**given)
-    except Exception:  # noqa: BLE001 - plug-ins may raise anything
-        return None
-    return made if isinstance(made, Attack) else None
-
-
-def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
-    """Build an attack.
-
-    Raises:
-        UsageError: no attack has this name, it refuses its parameters, or it is no `Attack`.
-    """
-    attack: Attack = attack_class(name)(**parameters)
-    if fault := attack_fault(attack):
-        raise UsageError(f"attack {name!r} {fault}")
-    return attack
-
-
-_DECLARED: Mapping[str, Any] = {
-    "name": str,
-    "budget": int,
-    "kinds": frozenset,
-    "needs": frozenset,
-    "fields": frozenset,
-    "ends": str,
-    "is_random": bool,
-    "is_judged": bool,
-    "every_item": bool,
-    "control": str | None,
-}
-
-
-def attack_fault(made: Any) -> str | None:
-    """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
-    if not isinstance(made, Attack):
-        return "is no Attack: its class has to inherit medstress.plugin.Attack"
-    if not _declares(made):
-        traits = getattr(made, "traits", None)
-        return None if isinstance(traits, AttackTraits) else "has no traits"
-    for name, kind in _DECLARED.items():
-        value = getattr(made, name, None)
-        if not isinstance(value, kind) or (kind is int and type(value) is not int):
-            wanted = getattr(kind, "__name__", str(kind))
-            return f"has no proper {name}: expected {wanted}, got {value!r}"
-    if made.budget < 1:
-        return f"has a budget of {made.budget}: expected at least 1"
-    if strange := made.needs - set(get_args(Need)):
-        word = min(strange)
-        return f"needs {word!r}, which is unknown{did_you_mean(word, get_args(Need))}"
-    if made.ends not in get_args(Ends):
-        return f"ends = {made.ends!r}: expected one of {', '.join(get_args(Ends))}"
-    if not hasattr(made.success, "reached"):
-        return f"has no proper success: expected a Goal, got {made.success!r}"
-    return None
-
-
-def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> Iterator[Predict]:
-    """Yield what an attack asks a victim that is always right, lazily.
-
-    So one learns how often it asks at most, and which options it edits. An attack that consults
-    other models ends here.
-    """
-    scores = tuple(-0.5 if x == item.gold else -2.0 for x in item.letters) or None
-    held = Prediction(outcome=Outcome.RIGHT, answer=item.gold, scores=scores)
-    steps, replies = attack.run(item, rng, resources), None
-    try:
-        step: Step = next(steps)
-        while not isinstance(step, Consult):
-            replies = ()
-            if isinstance(step, Ask):
-                yield from step.queries
-                replies = (held,) * len(step.queries)
-            elif isinstance(step, CleanAnswer):
-                replies = (held,)
-            step = steps.send(replies)
-    except StopIteration:
-        return
-    finally:
-        steps.close()
+    def asks_copy_of(self, item: Any) -> bool:
+        """From the traits."""
+        return self.is_static_on(item)

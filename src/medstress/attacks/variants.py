@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import factorial
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import Attack, Validity
@@ -29,8 +30,8 @@ class Variants(Attack):
 
     def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
         """Ask one variant after another."""
-        drawn = islice(self.variants(item, rng, resources), self.budget)
-        return (yield from ask_in_turn(map(Predict, drawn)))
+        variants = map(Predict, self.variants(item, rng, resources))
+        return (yield from ask_in_turn(islice(variants, self.budget)))
 
     def validity(self, candidate: Candidate, resources: Any) -> Validity:
         """Refute every success if the evidence is changed: a lost answer is then no error."""
@@ -52,6 +53,29 @@ def shuffled(letters: str, rng: Generator) -> str:
 def whole(item: Question, field: str, text: str) -> Edit:
     """Return the edit that puts a text in place of a whole field."""
     return Edit(field=field, start=0, end=len(item.text_of(field)), replacement=text)
+
+
+def order_at(number: int, n: int) -> tuple[int, ...]:
+    """Return one of the n! orders of n things; number 0 is 0, 1, ...
+
+    >>> [order_at(i, 3) for i in range(6)]
+    [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    """
+    left, order = list(range(n)), []
+    for size in range(n, 0, -1):
+        at, number = divmod(number, factorial(size - 1))
+        order.append(left.pop(at))
+    return tuple(order)
+
+
+def reordered(item: Question, order: tuple[int, ...]) -> Candidate:
+    """Return the candidate that shows the options in an order, given as original places."""
+    edits = tuple(
+        whole(item, item.letters[at], item.options[original])
+        for at, original in enumerate(order)
+        if at != original
+    )
+    return Candidate(item=item, edits=edits)
 
 
 def in_random_order(n: int, rng: Generator) -> Iterator[int]:

@@ -178,7 +178,7 @@ class _Verifying:
 
     def _trial(self, trial: Trial, stored: StoredWork) -> Generator[Break, None, str | None]:
         """Replay an attempt of a trial; return why its attack did not run again, None if it did."""
-        spec = {"budget": trial.attack.traits.budget}
+        spec = {"budget": trial.attack.budget}
         spec |= self._manifest["attacks"][trial.attack_label]
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench
@@ -329,7 +329,7 @@ def odd_edits(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
     attack, item = trial.attack, cast("Question", trial.item)
-    fields = attack.traits.edits_only
+    fields = attack.fields
     if "options" in fields:
         fields |= set(item.letters)
     seen: set[str] = set()

@@ -41,15 +41,15 @@ ATTACKS = {
 }
 ATTACKS |= {
     "no_op": Entry(
-        "medstress.attacks.controls.no_op:NoOp",
+        "medstress.attacks.controls.harmless:NoOp",
         "control: white space, a full stop, quotation marks, letter case; no meaning changes",
     ),
     "repeat": Entry(
-        "medstress.attacks.controls.repeat:Repeat",
+        "medstress.attacks.controls.harmless:Repeat",
         "control: the same prompt again, as a call of its own",
     ),
     "neutral_insertion": Entry(
-        "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
+        "medstress.attacks.controls.harmless:NeutralInsertion",
         "control: sentences more that bear on no question",
     ),
     "paraphrase": Entry(
@@ -57,7 +57,7 @@ ATTACKS |= {
         "control: the same facts in other words, at least a fifth of them changed",
     ),
     "option_shuffle": Entry(
-        "medstress.attacks.controls.option_shuffle:OptionShuffle",
+        "medstress.attacks.controls.harmless:OptionShuffle",
         "control: the options in another order",
     ),
     "same_type": Entry(

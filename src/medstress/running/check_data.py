@@ -378,20 +378,20 @@ def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.traits.item_kinds)]
+    attacks = [each for each in made if kind.is_taken(each.attack.takes)]
     noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
         name = str(attack.attack.spec()["name"])
-        on = groups if attack.traits.needs_entities else free[:1]
+        on = groups if "names" in attack.needs else free[:1]
         for resources in on:
             why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
             yield Attackable(
                 attack=name,
-                group=resources.group if attack.traits.needs_entities else GROUP,
-                draws_names=attack.traits.needs_entities,
+                group=resources.group if "names" in attack.needs else GROUP,
+                draws_names="names" in attack.needs,
                 n=sum(reason is None for reason in why),
                 n_items=len(why),
                 reasons=_item_reasons(kind, ((reason, item) for item, reason in left if reason)),
@@ -400,9 +400,9 @@ def _attackable(
 
 
 def _needs(attack: AttackPart) -> str:
-    if attack.traits.roles:
+    if "attacker" in attack.attack.needs:
         return ATTACKER
-    return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
+    return 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
 
 
 def _obstacle(

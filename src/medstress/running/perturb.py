@@ -225,7 +225,7 @@ def perturb(
     check_perturbed_alone(attacks, kind)
     noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
     substitutions = [part for part in attacks if part not in noises]
-    if not checked.entities and any(part.traits.needs_entities for part in substitutions):
+    if not checked.entities and any("names" in part.attack.needs for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
         datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
@@ -267,16 +267,16 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             raise UsageError(
                 f"attack {part.label!r} is for questions, but the data are {kind.name}"
             )
-        elif why := attack.traits.needs_scores:
+        elif "scores" in attack.needs:
             raise UsageError(
-                f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
+                f"attack {part.label!r} needs a victim's scores, but perturb asks no victim"
             )
-        elif needed := [role for role, is_needed in attack.traits.roles.items() if is_needed]:
+        elif "attacker" in attack.needs:
             raise UsageError(
-                f"attack {part.label!r} asks a model to write its edits (role {needed[0]!r}), but "
+                f"attack {part.label!r} asks a model to write its edits (role 'attacker'), but "
                 "perturb asks no model; leave it out"
             )
-        elif attack.traits.follows_up:
+        elif "follow_up" in attack.needs:
             raise UsageError(
                 f"attack {part.label!r} edits no question, it goes on speaking after an answer, "
                 "but perturb asks no victim; leave it out"
@@ -299,7 +299,7 @@ def _noise_rows(
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
             unit = item.of_unit(WHOLE)
-            if attack.is_static_on(unit) or attack.obstacle(unit, resources) is None:
+            if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
                 yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 
 
@@ -310,7 +310,7 @@ def _substitution_rows(
     base: Path,
     watcher: Watcher,
 ) -> Iterator[Row]:
-    free = [part for part in attacks if not part.traits.needs_entities]
+    free = [part for part in attacks if "names" not in part.attack.needs]
     for dataset, group, part in product(datasets, free_group(free), free):
         yield from _draws(checked, dataset, group, part)
     named = [part for part in attacks if part not in free]
@@ -346,7 +346,7 @@ def drawn_candidates(
     attack = part.attack
     if attack.obstacle(item, resources):
         return
-    rng = rng_for(seed or 0, f"{attack.traits.stream}/{resources.group}", dataset, item.id)
+    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
     steps = attack.run(item, rng, resources)
     right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
     try:
@@ -366,4 +366,4 @@ def drawn_candidates(
 
 
 def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
-    return (None,) if part.traits.deterministic else checked.experiment.seeds
+    return (None,) if not part.attack.is_random else checked.experiment.seeds

@@ -95,7 +95,7 @@ def _transfers(prepared: Prepared, run: Run, attacks: Mapping[str, Attack]) -> I
                 continue
             item, attack = items[dataset, trial.item.id], attacks[arm.attack.label]
             asked = victim.on(dataset)
-            if asked.misses(attack.traits.edits_only):
+            if attack.is_unseen_by(asked):
                 continue  # its prompt would be the clean one
             edits = trial.first.edits
             yield Inquiry(
@@ -130,7 +130,7 @@ def _reuses(
     victims = {victim.label: victim for victim in prepared.victims}
     for cell in run.attacks:
         attack = attacks[cell.attack.label]
-        if not attack.traits.needs_entities:
+        if "names" not in attack.needs:
             continue  # only names can be put into another item
         eligible = [trial for trial in cell.trials if trial.is_eligible]
         first: dict[str, Trial] = {}

@@ -78,13 +78,6 @@ def _check_declared(attack: Attack) -> None:
     name = _name(attack)
     if fault := attack_fault(attack):
         raise AssertionError(f"{name} {fault}")
-    traits = attack.traits
-    if not isinstance(traits.stream, str) or not traits.stream:
-        raise AssertionError(f"{name}: traits.stream must be a non-empty string")
-    if type(traits.budget) is not int or traits.budget < 1:
-        raise AssertionError(
-            f"{name}: traits.budget must be a whole number from 1, got {traits.budget!r}"
-        )
     try:
         same = canonical_json(attack.spec()) == canonical_json(attack.spec())
     except (TypeError, ValueError) as error:
@@ -116,7 +109,7 @@ class _Driver:
     def start(self, item: Question, seed: int = 0) -> Any:
         """Return a new generator with the random stream that the scheduler would give it."""
         group = self._resources.group if isinstance(self._resources, Resources) else "all"
-        stream = f"{self.attack.traits.stream}/{group}"
+        stream = f"{self.attack.stream}/{group}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
@@ -205,10 +198,10 @@ def _check_steps(
         for query in (*step.queries, *step.then):
             where = f"{_name(attack)}, item {item.id!r}, step {number}"
             _check_candidate(where, item, query.candidate, may_edit)
-    if n_asked > attack.traits.budget:
+    if n_asked > attack.budget:
         raise AssertionError(
             f"{_name(attack)} asks {n_asked} queries about item {item.id!r} with a budget of "
-            f"{attack.traits.budget}"
+            f"{attack.budget}"
         )
 
 
@@ -266,10 +259,10 @@ def _check_repeatable(
                 f"{name} asks other queries about item {item.id!r} when items are interleaved: "
                 "keep all state inside the generator"
             )
-        if driver.attack.traits.deterministic and steps != other:
+        if not driver.attack.is_random and steps != other:
             raise AssertionError(
-                f"{name} declares itself deterministic, but its queries about item {item.id!r} "
-                "depend on the seed"
+                f"{name} says that the seed changes nothing, but its queries about item "
+                f"{item.id!r} depend on it"
             )
 
 

@@ -280,7 +280,7 @@ def training_costs(plan: TrainingPlan) -> DryRun:
     asked = [model for model in plan.models if model.fold <= 1]
     victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
     for part in plan.prepared.attacks:
-        if part.traits.in_turns:
+        if "turns" in part.attack.needs:
             raise UsageError(
                 f"attack {part.label!r} holds a conversation, as no trained model does"
             )

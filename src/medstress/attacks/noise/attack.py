@@ -13,7 +13,7 @@ from medstress.attacks.choices import check_word
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.set_search import greedy, random_growth
 from medstress.attacks.noise.texts import Field, Side, perturb_pair, perturb_question, texts_of
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, Attack, AttackTraits, SearchOn
+from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, AttackTraits, Legacy, SearchOn
 from medstress.core.errors import UsageError
 from medstress.core.items import TEXTS, Question
 from medstress.core.outcomes import Goal, Measured, Moved, Untargeted
@@ -25,7 +25,7 @@ from medstress.core.text import Edit
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    class _Base(Perturbation, Attack):
+    class _Base(Perturbation, Legacy):
         """The perturbation it is joined with, and the attack that this makes."""
 else:
     _Base = object

@@ -1,6 +1,6 @@
 """The attacks on sentences: each is a perturbation joined with `SentenceAttack`.
 
-`Attack` comes last, so that its abstract members are looked up in the perturbation first.
+`Legacy` comes last, so that its abstract members are looked up in the perturbation first.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from medstress.attacks.noise import (
     Synonym,
 )
 from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Legacy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapNoiseAttack(SentenceAttack, SwapNoise, Attack):
+class SwapNoiseAttack(SentenceAttack, SwapNoise, Legacy):
     """Two inner letters of a word change places."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyboardNoiseAttack(SentenceAttack, KeyboardNoise, Attack):
+class KeyboardNoiseAttack(SentenceAttack, KeyboardNoise, Legacy):
     """A letter becomes its neighbour on a keyboard."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynonymAttack(SentenceAttack, Synonym, Attack):
+class SynonymAttack(SentenceAttack, Synonym, Legacy):
     """Entities get another of their names, or a related one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseNoiseAttack(SentenceAttack, CaseNoise, Attack):
+class CaseNoiseAttack(SentenceAttack, CaseNoise, Legacy):
     """Words in another case."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyphenNoiseAttack(SentenceAttack, HyphenNoise, Attack):
+class HyphenNoiseAttack(SentenceAttack, HyphenNoise, Legacy):
     """Hyphens and spaces are lost or added."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrNoiseAttack(SentenceAttack, OcrNoise, Attack):
+class OcrNoiseAttack(SentenceAttack, OcrNoise, Legacy):
     """Characters that look alike in a scan."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbbreviationAttack(SentenceAttack, Abbreviation, Attack):
+class AbbreviationAttack(SentenceAttack, Abbreviation, Legacy):
     """Entities are abbreviated or spelt out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonEntityNoiseAttack(SentenceAttack, NonEntityNoise, Attack):
+class NonEntityNoiseAttack(SentenceAttack, NonEntityNoise, Legacy):
     """The control of a noise: as many words changed, none in an entity."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
-from medstress.attacks.controls.control import Control
+from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
@@ -89,7 +89,7 @@ def control_arms(
 
 
 def _default(part: AttackPart) -> str:
-    return part.traits.control or (IN_TURNS if part.traits.in_turns else DEFAULT)
+    return part.attack.control or DEFAULT
 
 
 def _is_controlled(part: AttackPart) -> bool:
@@ -99,11 +99,7 @@ def _is_controlled(part: AttackPart) -> bool:
     items alone, need no control.
     """
     takes_nothing = isinstance(part.attack, Control | Unasked)
-    return (
-        QUESTIONS in part.traits.item_kinds
-        and not part.traits.changes_evidence
-        and not takes_nothing
-    )
+    return QUESTIONS in part.attack.takes and part.attack.is_judged and not takes_nothing
 
 
 def _check_name(name: str) -> None:
@@ -134,13 +130,13 @@ def fitting_arms(
         if reason is None:
             kept.append(part)
             continue
-        attack = part.label.removesuffix(f" / {arm.control.name}")
+        attack = part.label.removesuffix(f" / {arm.harmless.name}")
         if not isinstance(wanted, bool | None):
             raise UsageError(
-                f"[experiment] controls: {arm.control.name} cannot control attack {attack!r}: "
-                f"{reason}; lower the budget, or leave {arm.control.name} out of controls"
+                f"[experiment] controls: {arm.harmless.name} cannot control attack {attack!r}: "
+                f"{reason}; lower the budget, or leave {arm.harmless.name} out of controls"
             )
-        plan = plan.without(attack, arm.control.name, f"{reason}; {_REMEDY}")
+        plan = plan.without(attack, arm.harmless.name, f"{reason}; {_REMEDY}")
     return kept, plan
 
 
@@ -151,7 +147,7 @@ def _too_few(
     n_items, lacking = 0, list[str]()
     for dataset in datasets:
         for group in groups:
-            if (group.table is None) == arm.traits.needs_entities:
+            if (group.table is None) == "names" in arm.needs:
                 continue
             resources = group.resources_on(dataset)
             for item in group.items(dataset):

@@ -33,11 +33,11 @@ def free_group(
         attacks: all attacks.
         noise: what noise may read, if some of them are noise.
     """
-    free = [traits for part in attacks if not (traits := part.traits).needs_entities]
+    free = [needs for part in attacks if "names" not in (needs := part.attack.needs)]
     if not free:
         return []
-    needs_names = any(traits.needs_names for traits in free)
-    needs_drugs = any(traits.needs_drugs for traits in free)
+    needs_names = any("mentions" in needs for needs in free)
+    needs_drugs = any("drugs" in needs for needs in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,
@@ -53,14 +53,14 @@ def free_group(
             table=None,
             resources=resources,
             perturbations=names,
-            needs_passages=any(traits.needs_passages for traits in free),
+            needs_passages=any("passages" in needs for needs in free),
         )
     ]
 
 
 def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> list[GroupPart]:
     """Let the attacks of every group find names in texts, if one asks for them."""
-    if not any(part.traits.needs_names for part in attacks):
+    if not any("mentions" in part.attack.needs for part in attacks):
         return list(groups)
     return [
         replace(group, resources=replace(group.resources, names_in=_names_in)) for group in groups
@@ -177,7 +177,7 @@ def check_kind(
         UsageError: a table or attack is for another kind; the message names it.
     """
     for part in attacks:
-        kinds = part.traits.item_kinds
+        kinds = part.attack.takes
         if not kind.is_taken(kinds):
             raise UsageError(
                 f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
@@ -190,7 +190,7 @@ def check_kind(
             )
         check_field(part, kind)
     if kind.draws_names:
-        if not experiment.entities and any(p.traits.needs_entities for p in attacks):
+        if not experiment.entities and any("names" in p.attack.needs for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
     for table in _TABLES:

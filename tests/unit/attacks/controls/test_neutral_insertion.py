@@ -10,10 +10,10 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.facts import facts_of
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion, lexicon, places
-from medstress.attacks.controls.shuffled import digits, in_random_order
+from medstress.attacks.controls.harmless import NeutralInsertion, lexicon, places
+from medstress.attacks.controls.rewording import facts_of
 from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.variants import digits, in_random_order
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Mention, Question

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.attacks.controls.no_op import NoOp, by_size, places, variants
+from medstress.attacks.controls.harmless import NoOp, by_size, places, variants
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction

@@ -11,7 +11,7 @@ import pytest
 from numpy.random import default_rng
 
 import medstress as ms
-from medstress.attacks.controls.option_shuffle import OptionShuffle, order_at, reordered
+from medstress.attacks.controls.harmless import OptionShuffle, order_at, reordered
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Generated, Scored
 from medstress.core.items import Candidate, Question

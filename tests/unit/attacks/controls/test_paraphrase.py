@@ -11,9 +11,15 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls import rewording as lexicon
-from medstress.attacks.controls.facts import Original, facts_of, share_changed, words_of
 from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.rewording import question_of, rewording_of
+from medstress.attacks.controls.rewording import (
+    Original,
+    facts_of,
+    question_of,
+    rewording_of,
+    share_changed,
+    words_of,
+)
 from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction

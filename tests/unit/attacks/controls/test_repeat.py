@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.repeat import FIRST_SAMPLE, Repeat
+from medstress.attacks.controls.harmless import FIRST_SAMPLE, Repeat
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Request

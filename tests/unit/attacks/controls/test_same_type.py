@@ -10,9 +10,7 @@ import pytest
 
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.no_op import NoOp
-from medstress.attacks.controls.option_shuffle import OptionShuffle
-from medstress.attacks.controls.repeat import Repeat
+from medstress.attacks.controls.harmless import NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise.registered import SwapNoiseAttack
 from medstress.attacks.passages import PassageSwap
