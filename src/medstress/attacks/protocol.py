@@ -162,6 +162,22 @@ class Turns:
     """Worked questions before the item."""
 
 
+if TYPE_CHECKING:
+    declared = property
+else:
+
+    class declared:  # noqa: N801
+        """A default that a class attribute, a property or a field of a subclass overrides."""
+
+        def __init__(self, default):
+            self._default, self.__doc__ = default, default.__doc__
+
+        def __get__(self, attack, kind=None):
+            if attack is None:  # so that a field of this name without a default has none
+                raise AttributeError
+            return self._default(attack)
+
+
 class Shows(Protocol):
     """What an attack asks of a victim."""
 
@@ -180,22 +196,22 @@ class Attack(ABC):
     name: ClassVar[str]
     """In files and entry points."""
 
-    @property
+    @declared
     def budget(self) -> int:
         """The most queries about one item, in one trial."""
         return 1
 
-    @property
+    @declared
     def takes(self) -> frozenset[str]:
         """The kinds of items it takes: `questions`, `tagged texts`, `sentence pairs`."""
         return frozenset({QUESTIONS})
 
-    @property
+    @declared
     def needs(self) -> frozenset[Need]:
         """What must be there for it to run; see `Need`."""
         return frozenset()
 
-    @property
+    @declared
     def fields(self) -> frozenset[str]:
         """The fields it edits: `passage`, `context`, `stem`, `options`; empty: any.
 
@@ -205,27 +221,27 @@ class Attack(ABC):
         """
         return frozenset()
 
-    @property
+    @declared
     def success(self) -> Goal:
         """When an answer is a success; pairs are measured alone unless this is `Moved`."""
         return Untargeted()
 
-    @property
+    @declared
     def ends(self) -> Ends:
         """What ends the search; see `Ends`."""
         return "success"
 
-    @property
+    @declared
     def is_random(self) -> bool:
         """Whether the seed changes anything; if not, there is one trial, with seed null."""
         return True
 
-    @property
+    @declared
     def is_judged(self) -> bool:
         """Whether a changed answer is an error; not so where the edit changes the evidence."""
         return True
 
-    @property
+    @declared
     def every_item(self) -> bool:
         """Whether items that are wrong on the clean prompt are asked too.
 
@@ -234,12 +250,12 @@ class Attack(ABC):
         """
         return False
 
-    @property
+    @declared
     def control(self) -> str | None:
         """The harmless edits that stand beside it by default; None: none."""
         return "no_op"
 
-    @property
+    @declared
     def stream(self) -> str:
         """Name of the random stream. Parameters are no part of it, so they share their draws."""
         return self.name
@@ -276,12 +292,12 @@ class Attack(ABC):
         return self
 
     # -- what follows from these values ----------------------------------------------------------
-    @property
+    @declared
     def repeats(self) -> int:
         """Trials per item and seed."""
         return 1
 
-    @property
+    @declared
     def is_control(self) -> bool:
         """Whether it stands beside an attack, and asks what the attack could ask."""
         return False
