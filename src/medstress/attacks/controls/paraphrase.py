@@ -144,13 +144,13 @@ def ask_written(
     return None
 
 
-def _candidate(item: Question, text: str, original: Original) -> Candidate | None:
+def _candidate(item: Question, written: str, original: Original) -> Candidate | None:
     """Return the paraphrase of a reply; None if it cannot be used."""
-    reply = read_reply(text, Reworded)
+    reply = read_reply(written, Reworded)
     if isinstance(reply, Unreadable) or bool(reply.context) != bool(item.context):
         return None
-    whole = f"{reply.context} {reply.question}" if reply.context else reply.question
-    if len(whole.split()) > LONGEST * len(original.words) or not original.is_kept_in(whole):
+    text = f"{reply.context} {reply.question}" if reply.context else reply.question
+    if len(text.split()) > LONGEST * len(original.words) or not original.is_kept_in(text):
         return None
     texts = {"context": reply.context} if item.context else {}
     texts["stem"] = reply.question
