@@ -13,6 +13,7 @@ from pydantic import Field
 from medstress.attacks.controls.harmless import Budget, Control
 from medstress.attacks.controls.rewording import Original, Rewording, rewording_of
 from medstress.attacks.protocol import parameters
+from medstress.attacks.variants import whole
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn, consult
