@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from medstress.attacks.controls.arm import ControlArm
-from medstress.attacks.controls.control import Control
+from medstress.attacks.controls.harmless import Control
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import MedstressError, UsageError
 from medstress.experiment.file.config import VictimTable
