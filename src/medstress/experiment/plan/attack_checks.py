@@ -157,7 +157,7 @@ def _because(attack: Attack) -> str:
         for word in words:
             with suppress(MedstressError):  # words that do not go together
                 if "scores" not in replace(attack, **{key: word}).needs:  # type: ignore[type-var]
-                    return f" ({key} = {getattr(attack, key)!r})"
+                    return f" ({key} = {attack.spec().get(key)!r})"
     return ""
 
 
