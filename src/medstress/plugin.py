@@ -2,9 +2,9 @@
 
 A plug-in is an installed package with an entry point. Its group says what it adds:
 
-* `medstress.attacks`: a class that inherits `Attack`, decorated with `parameters`, so that its
-  fields are the keys of an `[[attack]]` table, checked by pydantic. It declares what it is by class
-  attributes or properties (`name`, `budget`, `needs`, ...); `obstacle` says which items it leaves
+* `medstress.attacks`: a class that inherits `Attack` and is decorated with `parameters`, so that
+  its fields are the keys of an `[[attack]]` table, checked by pydantic. It declares what it is by
+  class attributes or properties (`name`, `budget`, ...); `obstacle` says which items it leaves
   alone, and `run` is a generator that asks the victim:
   `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model.
 * `medstress.backends`: a function from `BackendOptions`, the keys of a `[[victim]]` table, to a

@@ -338,7 +338,7 @@ class Attack(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
-        values = asdict(self) if is_dataclass(self) else {}
+        values: dict[str, Any] = asdict(self) if is_dataclass(self) else {}
         budget = None if self.budget == UNBOUNDED else self.budget
         return {"name": self.name, **values, "budget": budget}
 
@@ -480,8 +480,9 @@ def never_lost(
     Returns:
         The queries; None if that is unknown: it consults other models, or the item is no question.
     """
-    consults = "turns" in attack.needs or bool(ROLES & attack.needs & set(resources.roles))
-    if consults or not isinstance(item, Question):
+    if not isinstance(item, Question) or "turns" in attack.needs:
+        return None
+    if ROLES & attack.needs & set(resources.roles):
         return None
     rng = rng or rng_for(0, attack.stream, "", item.id)
     return list(islice(never_wrong(attack, item, rng, resources), attack.budget))
@@ -497,7 +498,8 @@ def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> It
     """Yield what an attack asks a victim that is always right; the end, if it consults others."""
     scores = tuple(-0.5 if x == item.key else -2.0 for x in item.choices) or None
     held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
-    steps, replies = attack.run(item, rng, resources), None
+    steps = attack.run(item, rng, resources)
+    replies: tuple[Prediction, ...] = ()
     try:
         step: Step = next(steps)
         while not isinstance(step, Consult):
@@ -620,13 +622,13 @@ class Legacy(Attack):
     def traits(self) -> AttackTraits:
         """What it is."""
 
-    stream = property(lambda self: self.traits.stream)  # type: ignore[assignment]
-    budget = property(lambda self: self.traits.budget)  # type: ignore[assignment]
-    takes = property(lambda self: self.traits.item_kinds)  # type: ignore[assignment]
-    fields = property(lambda self: self.traits.edits_only)  # type: ignore[assignment]
-    ends = property(lambda self: _ENDS[self.traits.search_on])  # type: ignore[assignment]
-    is_random = property(lambda self: not self.traits.deterministic)  # type: ignore[assignment]
-    is_judged = property(lambda self: not self.traits.changes_evidence)  # type: ignore[assignment]
+    stream = property(lambda self: self.traits.stream)
+    budget = property(lambda self: self.traits.budget)
+    takes = property(lambda self: self.traits.item_kinds)
+    fields = property(lambda self: self.traits.edits_only)
+    ends = property(lambda self: _ENDS[self.traits.search_on])
+    is_random = property(lambda self: not self.traits.deterministic)
+    is_judged = property(lambda self: not self.traits.changes_evidence)
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from medstress.attacks.controls.arm import ControlArm, control_arm
-from medstress.attacks.controls.control import Control
+from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import Attack, Ends, Need, TurnAttack, Turns, Validity, rebuilt
 from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity

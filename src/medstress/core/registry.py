@@ -40,18 +40,17 @@ ATTACKS = {
         "a language model edits the item until the victim errs (Ness et al.)",
     ),
 }
-_PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
-        "medstress.attacks.controls.no_op:NoOp",
+        "medstress.attacks.controls.harmless:NoOp",
         "control: white space, a full stop, quotation marks, letter case; no meaning changes",
     ),
     "repeat": Entry(
-        "medstress.attacks.controls.repeat:Repeat",
+        "medstress.attacks.controls.harmless:Repeat",
         "control: the same prompt again, as a call of its own",
     ),
     "neutral_insertion": Entry(
-        "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
+        "medstress.attacks.controls.harmless:NeutralInsertion",
         "control: sentences more that bear on no question",
     ),
     "paraphrase": Entry(
@@ -59,7 +58,7 @@ ATTACKS |= {
         "control: the same facts in other words, at least a fifth of them changed",
     ),
     "option_shuffle": Entry(
-        "medstress.attacks.controls.option_shuffle:OptionShuffle",
+        "medstress.attacks.controls.harmless:OptionShuffle",
         "control: the options in another order",
     ),
     "same_type": Entry(
@@ -67,49 +66,50 @@ ATTACKS |= {
         "control: random names of the type in the span of an attack",
     ),
     "passage_swap": Entry(
-        f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
+        "medstress.attacks.passages:PassageSwap",
+        "the passage names a distractor where it named the key",
     ),
     "passage_distractor": Entry(
-        f"{_PASSAGES}.distractor:PassageDistractor",
+        "medstress.attacks.passages:PassageDistractor",
         "one more sentence in the passage, about a distractor, true or contradicting",
     ),
     "passage_other": Entry(
-        f"{_PASSAGES}.other:PassageOther", "the passage of another question of the data set"
+        "medstress.attacks.passages:PassageOther", "the passage of another question of the data set"
     ),
-    "passage_none": Entry(f"{_PASSAGES}.other:PassageNone", "the question without its passage"),
-}
-_PROBES = "medstress.attacks.probes"
-ATTACKS |= {
+    "passage_none": Entry(
+        "medstress.attacks.passages:PassageNone", "the question without its passage"
+    ),
     "option_order": Entry(
-        f"{_PROBES}.option_order:OptionOrder", "probe: the options in other orders"
+        "medstress.attacks.probes:OptionOrder", "probe: the options in other orders"
     ),
     "none_of_the_others": Entry(
-        f"{_PROBES}.none_of_the_others:NoneOfTheOthers",
+        "medstress.attacks.probes:NoneOfTheOthers",
         'probe: "none of the other answers" in place of the key (Bedi et al.)',
     ),
     "options_only": Entry(
-        f"{_PROBES}.parts_removed:OptionsOnly", "probe: the options without the question"
+        "medstress.attacks.probes:OptionsOnly", "probe: the options without the question"
     ),
     "context_removed": Entry(
-        f"{_PROBES}.parts_removed:ContextRemoved", "probe: the stem without its context"
+        "medstress.attacks.probes:ContextRemoved", "probe: the stem without its context"
     ),
     "brand_generic": Entry(
-        f"{_PROBES}.brand_generic:BrandGeneric",
+        "medstress.attacks.probes:BrandGeneric",
         "probe: brands for generic names, or the reverse (Gallifant et al.)",
     ),
     "lasa": Entry(
-        f"{_PROBES}.lasa:Lasa", "probe: a name that looks or sounds like the key's, as distractor"
+        "medstress.attacks.probes:Lasa",
+        "probe: a name that looks or sounds like the key's, as distractor",
     ),
     "fabricated_detail": Entry(
-        f"{_PROBES}.fabricated_detail:FabricatedDetail",
+        "medstress.attacks.probes:FabricatedDetail",
         "probe: a test, sign or disease that does not exist, in the case (Omar et al.)",
     ),
     "false_statement": Entry(
-        f"{_PROBES}.false_statement:FalseStatement",
+        "medstress.attacks.probes:FalseStatement",
         "probe: a false sentence in favour of a distractor (Zhou et al.)",
     ),
     "challenge": Entry(
-        f"{_PROBES}.challenge:Challenge",
+        "medstress.attacks.probes:Challenge",
         "probe: the victim's answer is doubted once (Laban et al.)",
     ),
 }

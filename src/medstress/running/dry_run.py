@@ -20,8 +20,8 @@ from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
-from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.noise_control import NonEntityNoise

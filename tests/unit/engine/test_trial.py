@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.passages.other import PassageNone
+from medstress.attacks.passages import PassageNone
 from medstress.attacks.protocol import Attack
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.controls.control import Control
+from medstress.attacks.controls.harmless import Control
 from medstress.attacks.protocol import (
     Attack,
     Ends,
@@ -16,7 +16,7 @@ from medstress.attacks.protocol import (
     most_queries,
     never_lost,
 )
-from medstress.core.items import Candidate, Question
+from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.outcomes import Goal, Replaced
 from medstress.core.queries import Ask, Predict, Replies, Step, Steps
 from medstress.core.resources import Resources
@@ -49,12 +49,13 @@ class ControlArm(Attack):
     most: int | None = None
     """The most queries that the attack could ask about the item of a trial; see `at`."""
     edited: frozenset[str] | None = None
-    """The options that the attack edits in that trial."""
+    """The fields that the attack edits in that trial, letters of options among them."""
 
     @property
     def stream(self) -> str:
         """That of the control."""
-        return self.harmless.stream
+        stream: str = self.harmless.stream
+        return stream
 
     @property
     def budget(self) -> int:
@@ -68,15 +69,15 @@ class ControlArm(Attack):
 
     @property
     def fields(self) -> frozenset[str]:
-        """Those of the control."""
-        return self.harmless.fields
+        """Those of the control, and those of the attack if half of the edits are there."""
+        return self.harmless.fields | (self.of.fields if self.harmless.is_near else frozenset())
 
     @property
     def success(self) -> Goal:
         """That of the attack; `replaced` is any option that the attack edits."""
         goal = self.of.success
         if isinstance(goal, Replaced) and self.harmless.keeps_options:
-            return replace(goal, options=self.edited)
+            return replace(goal, options=self.edited and self.edited & set(LETTERS))
         return goal
 
     @property
@@ -122,7 +123,7 @@ class ControlArm(Attack):
         if queries is None:
             return replace(self, most=self.budget)
         edited = {edit.field for query in queries for edit in query.candidate.edits}
-        return replace(self, most=len(queries), edited=frozenset(edited & set(item.letters)))
+        return replace(self, most=len(queries), edited=frozenset(edited))
 
     def fills(self, item: Question, resources: Resources) -> bool:
         """Return whether the control can ask as often as the attack could."""
@@ -136,15 +137,16 @@ class ControlArm(Attack):
     def run(self, item: Question, rng: Draws, resources: Resources) -> Steps[Candidate | None]:
         """Ask what the control asks; in a conversation each query is an attempt."""
         most = most_queries(self.of, item, resources) if self.most is None else self.most
-        steps = self.harmless.ask(item, rng, resources, most)
+        near = {x for x in self.edited or () if ("options" if x in LETTERS else x) in self.fields}
+        steps = self.harmless.ask(item, rng, resources, most, near)
         if "turns" not in self.needs:
             return (yield from steps)
         return (yield from _numbered(steps))
 
 
 def control_arm(control: Control, attack: Attack) -> ControlArm:
-    """Put a control beside an attack; see `Control.beside`."""
-    return ControlArm(harmless=control.beside(attack), of=attack)
+    """Put a control beside an attack; see `Control.for_attack`."""
+    return ControlArm(harmless=control.for_attack(attack), of=attack)
 
 
 def turn_attack(attack: Attack) -> TurnAttack | None:

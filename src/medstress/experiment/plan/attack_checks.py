@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from medstress.attacks.controls.arm import ControlArm
-from medstress.attacks.controls.control import Control
-from medstress.core.errors import UsageError
+from medstress.attacks.controls.harmless import Control
+from medstress.attacks.protocol import Attack
+from medstress.core.errors import MedstressError, UsageError
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.file.labels import victim_name
 from medstress.experiment.plan.parts import AttackPart, GroupPart
@@ -140,10 +144,21 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
             victim = scoreless[0]
             how = "by generate" if victim.answer_by == "generate" else "with a letter alone"
             raise UsageError(
-                f"attack {part.label!r} needs the victim's scores, and "
-                f"victim {victim.name or victim_name(victim)!r} answers {how}, "
-                'which has none: use answer_by = "letter" or "text", or other keys of the attack'
+                f"attack {part.label!r} needs the victim's scores{_because(part.attack)}, and "
+                f"victim {victim.name or victim_name(victim)!r} answers {how}, which has none: "
+                'use answer_by = "letter" or "text", or other keys of the attack'
             )
+
+
+def _because(attack: Attack) -> str:
+    """Return the parameter that needs scores, where another of its words needs none."""
+    for key, hint in get_type_hints(type(attack)).items():
+        words = get_args(hint) if get_origin(hint) is Literal else ()
+        for word in words:
+            with suppress(MedstressError):  # words that do not go together
+                if "scores" not in replace(attack, **{key: word}).needs:  # type: ignore[type-var]
+                    return f" ({key} = {attack.spec().get(key)!r})"
+    return ""
 
 
 def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> Iterator[str]:

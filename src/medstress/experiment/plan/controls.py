@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
-from medstress.attacks.controls.control import Control
+from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
