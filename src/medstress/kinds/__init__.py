@@ -209,8 +209,7 @@ def choice_tasks(asked: VictimRequest) -> Tasks:
     """Return the tasks of a victim of questions, as its keys say; of others too, asked as such."""
     from medstress.kinds.victims import prompted_tasks
 
-    default, by_dataset = prompted_tasks(asked)
-    return Tasks(default=default, by_dataset=by_dataset)
+    return prompted_tasks(asked)
 
 
 def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:

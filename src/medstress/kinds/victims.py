@@ -12,7 +12,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
-from medstress.kinds import VictimKeys, VictimRequest
+from medstress.kinds import Tasks, VictimKeys, VictimRequest
 from medstress.tasks.few_shot import SPARE
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.task import Task
@@ -30,15 +30,8 @@ _CALLS = {
 """Way of answering -> its kind of call."""
 
 
-def prompted_tasks(
-    asked: VictimRequest, likely: AnswerBy = AnswerBy.LETTER, usual: str = SHIPPED
-) -> tuple[Task, tuple[tuple[str, Task], ...]]:
+def prompted_tasks(asked: VictimRequest) -> Tasks:
     """Build the task of a victim of questions, and tasks for data sets with their own prompts.
-
-    Args:
-        asked: who is asked.
-        likely: how a model answers if `answer_by` is not set.
-        usual: the prompt if `prompt` is not set; a shipped one or a file.
 
     Raises:
         UsageError: the back end cannot do the task, or there are not enough examples.
@@ -47,13 +40,13 @@ def prompted_tasks(
     examples = draw_examples(table, base, label)
 
     def task(prompt: str) -> Task:
-        prompt = usual if prompt == SHIPPED else prompt
-        own = task_of(table, base, asked.backend.traits.calls, label, prompt, likely)
+        own = task_of(table, base, asked.backend.traits.calls, label, prompt)
         return wrapped(own, table.wrap, base, label, examples)
 
     default = prompt_for(table.prompt)
     prompts = {dataset: prompt_for(table.prompt, dataset, name) for dataset, name in asked.datasets}
-    return task(default), tuple((d, task(n)) for d, n in prompts.items() if n != default)
+    own = tuple((dataset, task(name)) for dataset, name in prompts.items() if name != default)
+    return Tasks(default=task(default), by_dataset=own)
 
 
 def task_of(
@@ -62,12 +55,10 @@ def task_of(
     kinds: frozenset[str],
     label: str,
     prompt: str | None = None,
-    likely: AnswerBy = AnswerBy.LETTER,
 ) -> MultipleChoice:
     """Build the multiple-choice task of a victim and check that its back end can do it.
 
     `prompt` is one of the table's prompts; default: the one for data sets without an entry.
-    A model answers as `likely` says if `answer_by` is not set.
 
     Raises:
         UsageError: the back end cannot do the task with this prompt.
@@ -83,7 +74,7 @@ def task_of(
                 "leave it out"
             )
         return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
-    answer_by = AnswerBy(table.answer_by or likely)
+    answer_by = AnswerBy(table.answer_by or AnswerBy.LETTER)
     if _CALLS[answer_by] not in kinds:
         raise UsageError(
             f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
