@@ -78,7 +78,6 @@ from medstress.datasets.source import (
 )
 from medstress.files.reading import text_lines
 from medstress.kinds.nli.item import LabelledPair
-from medstress.option_letters import is_decided
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -162,7 +161,6 @@ __all__ = [
     "copy_case",
     "distractor_spans",
     "file_hash",
-    "is_decided",
     "nearest_span",
     "note",
     "parameters",

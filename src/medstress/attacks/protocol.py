@@ -42,8 +42,7 @@ from medstress.core.outcomes import (
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
 from medstress.core.seeding import rng_for
-from medstress.prompts import PromptSet
-from medstress.prompts.exemplars import Exemplar
+from medstress.tasks.prompt_sets import Exemplar, PromptSet
 
 if TYPE_CHECKING:
     from numpy.random import Generator

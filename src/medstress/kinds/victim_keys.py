@@ -29,6 +29,10 @@ class VictimKeys(Protocol):
         """How an answer is read from text."""
 
     @property
+    def thoughts(self) -> tuple[str, str] | None:
+        """Marks of its thoughts."""
+
+    @property
     def max_new_tokens(self) -> int:
         """Most tokens of a written answer."""
 

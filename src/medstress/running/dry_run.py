@@ -36,8 +36,8 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.running.expected import Size, Usual, expected, size_of, usual_of
 from medstress.significance.bounds import bound_of
+from medstress.significance.controls import MAX_ROUNDS
 from medstress.significance.settings import settings_of
-from medstress.significance.writer import MAX_ROUNDS
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.earlier_answers import spent_in
 from medstress.store.run_store import FILE
@@ -385,11 +385,12 @@ class _Counting:
         """Return what seeds and models do not differ in."""
         attack, item, resources = trial.attack, trial.item, trial.resources
         is_unseen = attack.is_unseen_by(trial.victim)
-        key = (id(attack), is_unseen, trial.dataset, trial.group, item.id, item.unit)
+        is_long = (trial.dataset, item.id) in trial.victim.too_long
+        key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
             n, n_checks, growth, near = 0, None, math.inf, frozenset[str]()
-            is_open = not is_unseen and attack.obstacle(item, resources) is None
-            is_copied = attack.asks_copy_of(item)
+            is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
+            is_copied = attack.asks_copy_of(item) and not is_long
             if is_open and isinstance(attack, ControlArm):
                 attack = attack.at(item, trial.rng(attack.of), resources)
                 near = attack.near

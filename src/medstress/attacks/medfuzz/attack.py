@@ -26,10 +26,15 @@ from medstress.core.queries import Predict, Steps, ask, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
 from medstress.core.validity import PANEL
-from medstress.prompts import DEFAULT, PromptSet, load_prompts
-from medstress.prompts.exemplars import Exemplar, exemplars_from
-from medstress.prompts.kinds import evidence_for_prompt
-from medstress.prompts.replies import Plan, Unreadable
+from medstress.tasks.prompt_sets import (
+    DEFAULT_SET,
+    Exemplar,
+    PromptSet,
+    evidence_for_prompt,
+    exemplars_from,
+    load_prompts,
+)
+from medstress.tasks.replies import Plan, Unreadable
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -70,7 +75,7 @@ class MedFuzz(TurnAttack):
     prompts."""
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; they stay wrong in every rate."""
-    template: str | PromptSet = DEFAULT
+    template: str | PromptSet = DEFAULT_SET
     """Name of a shipped set of prompts, or a folder."""
     gates: Sequence[str] | None = None
     """Gates that are on; default: all but those that make no sense with the set of prompts."""

@@ -15,7 +15,7 @@ from medstress.attacks.noise import Synonym
 from medstress.attacks.noise.attack import noise_of
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
-from medstress.backends.python.functions import PythonBackend
+from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
