@@ -238,7 +238,7 @@ class PassagesOfRun:
         """Compare models with passages and without; None where the run shows no passage."""
         evidence = [row for cell in run.cells for row in _evidence(cell)]
         has_passages = any(
-            isinstance(item, Question) and item.passage for item in run.folder.items.values()
+            item.kind == Question.kind and item.passage for item in run.folder.items.values()
         )
         pairs = _pairs(run.manifest["victims"]) if has_passages else []
         if not pairs and not evidence:

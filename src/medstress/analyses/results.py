@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from medstress.analyses import controls, diversity, scores, scorings, success, validity
+from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
 from medstress.analyses.run import LEDGER, Cell, Run
@@ -82,7 +82,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
         diversity=diversity.part(run, cell),
-        scores=scorings.scores(run, cell),
+        scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
 

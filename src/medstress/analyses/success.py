@@ -163,10 +163,10 @@ def knowledge(cell: Cell) -> Knowledge:
 
 def _chance(asked: Sequence[Trial]) -> float | None:
     """Return max(mean of 1/options, share of the commonest key) over items (METHODS 1.2)."""
-    letters = [getattr(trial.item, "letters", "") for trial in asked]
+    letters = [trial.item.choices for trial in asked]
     if not letters or not all(letters):
         return None
-    keys = Counter(trial.item.gold for trial in asked)
+    keys = Counter(trial.item.key for trial in asked)
     return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
 
 
@@ -256,11 +256,11 @@ def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
     """Yield place and change of P(key): to the first success, else to the last answer."""
     for i, trial in enumerate(cell.trials):
         after = trial.last if trial.first is None else trial.first.answer
-        letters = getattr(trial.item, "letters", "")
+        letters = trial.item.choices
         if not (trial.is_eligible and letters and trial.before and after):
             continue
         if trial.before.scores is not None and after.scores is not None:
-            at = letters.index(trial.item.gold)
+            at = letters.index(trial.item.key)
             yield i, exp(after.scores[at]) - exp(trial.before.scores[at])
 
 

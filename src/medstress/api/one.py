@@ -28,7 +28,7 @@ from medstress.experiment.first.attack import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.prompted import task_of
+from medstress.kinds.victims import task_of
 from medstress.store.memory import MemoryLedger
 from medstress.tasks.victim import Victim
 

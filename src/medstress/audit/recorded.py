@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.attacks.controls.arm import ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import Attack, Ends, Need, TurnAttack, Turns, Validity, rebuilt
 from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity
 from medstress.core.errors import MedstressError
@@ -378,7 +378,7 @@ class _Folder:
         """Return the groups that can be built here, by label."""
         if self.own is not None:
             return {part.label: part for part in self.own.groups}
-        noisy = [part for part in self.attacks if isinstance(part.attack, SentenceAttack)]
+        noisy = [part for part in self.attacks if isinstance(part.attack, Noise)]
         named = next((why for p in noisy if (why := _not_shipped(p.attack.spec()))), None)
         noise = None
         if noisy and named is None:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -115,32 +116,32 @@ ATTACKS |= {
 ATTACKS["attacked"] = Entry(
     "medstress.attacks.attacked:Attacked", "the edits that came with a data set of name attacked"
 )
-_SENTENCES = "medstress.attacks.noise.registered"
+_SENTENCES = "medstress.attacks.noise"
 ATTACKS |= {
     "swap_noise": Entry(
-        f"{_SENTENCES}:SwapNoiseAttack",
+        f"{_SENTENCES}:SwapNoise",
         "entities and pairs: two inner letters of a word change places (Araujo et al.)",
     ),
     "keyboard_noise": Entry(
-        f"{_SENTENCES}:KeyboardNoiseAttack",
+        f"{_SENTENCES}:KeyboardNoise",
         "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
     ),
     "synonym": Entry(
-        f"{_SENTENCES}:SynonymAttack",
+        f"{_SENTENCES}:Synonym",
         "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
     ),
-    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoise", "entities and pairs: words in other case"),
     "hyphen_noise": Entry(
-        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+        f"{_SENTENCES}:HyphenNoise", "entities and pairs: hyphens and spaces lost or put in"
     ),
     "ocr_noise": Entry(
-        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+        f"{_SENTENCES}:OcrNoise", "entities and pairs: characters that look alike in a scan"
     ),
     "abbreviation": Entry(
-        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+        f"{_SENTENCES}:Abbreviation", "entities and pairs: abbreviated or spelt out"
     ),
     "non_entity_noise": Entry(
-        f"{_SENTENCES}:NonEntityNoiseAttack",
+        f"{_SENTENCES}_control:NonEntityNoise",
         "control of a noise: as many words changed, none in an entity",
     ),
 }
@@ -202,13 +203,17 @@ DATASETS = {
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
-    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),
     "hub": Entry(
         "medstress.datasets.hub:load",
         "a data set of the Hugging Face hub, or a folder that `datasets` saved",
     ),
 }
-KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
+KINDS: dict[str, dict[str, Entry]] = {
+    "attacks": ATTACKS,
+    "backends": BACKENDS,
+    "datasets": DATASETS,
+    "kinds": {},  # those that come with medstress are in `medstress.kinds`
+}
 
 
 _plug_ins: dict[str, str] = {}
@@ -230,9 +235,14 @@ class Raised:
 def installed(kind: str) -> dict[str, Entry]:
     """Return all entries of a kind, plug-ins included, sorted by name."""
     found = dict(KINDS[kind])
-    for point in entry_points(group=f"medstress.{kind}"):
-        dist = point.dist.name if point.dist else "an unknown package"
-        found.setdefault(point.name, Entry(point.value, f"plug-in from {dist}"))
+    groups = {f"medstress.{kind}": ""}
+    if kind == "datasets":  # a kind of items brings its reader
+        groups["medstress.kinds"] = ".read"
+    for group, attribute in groups.items():
+        for point in entry_points(group=group):
+            dist = point.dist.name if point.dist else "an unknown package"
+            entry = Entry(f"{point.value}{attribute}", f"plug-in from {dist}")
+            found.setdefault(point.name, entry)
     return dict(sorted(found.items()))
 
 
@@ -267,7 +277,7 @@ def load(kind: str, name: str) -> Any:
     plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"
     _plug_ins[module.partition(".")[0]] = plug_in
     try:
-        return getattr(import_module(module), attribute)
+        return attrgetter(attribute)(import_module(module))
     except MedstressError:
         raise
     except BaseException as error:

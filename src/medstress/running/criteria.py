@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
-from medstress.analyses.scorings import scoring_of_class
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
@@ -247,8 +246,7 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
 
 
 def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
-    scoring = scoring_of_class(kind.unit_type or kind.item)
-    return () if scoring is None else scoring.columns(has_copy=has_copy)
+    return () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
 
 
 def check_metric(

@@ -24,7 +24,7 @@ from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
-from medstress.attacks.noise import NonEntityNoise
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate

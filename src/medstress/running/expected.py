@@ -196,7 +196,8 @@ def size_of(task: AnyTask, item: Any, model: str) -> Size:
     flow = task.flow(item.candidate())
     calls = [request.call for request in next(flow)]
     flow.close()
-    n = cast(Task, task).n_calls(len(item.options)) if isinstance(item, Question) else len(calls)
+    is_question = item.kind == Question.kind
+    n = cast(Task, task).n_calls(len(item.options)) if is_question else len(calls)
     read, most, usual, places = zip(*(_of_call(call, model) for call in calls), strict=True)
     about_in = (
         sum(len(text) for texts in read for text in texts) / len(calls) / CHARACTERS_PER_TOKEN

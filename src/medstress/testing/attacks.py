@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -17,7 +18,6 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
-from medstress.kinds import kind_of
 from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32
@@ -210,10 +210,9 @@ def _check_candidate(
 ) -> None:
     if candidate.item != item:
         raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
-    kind = kind_of(item)
-    if not kind.draws_names:
+    if item.kind != Question.kind:
         try:
-            kind.changed(candidate)
+            item.changed(candidate.edits)
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{where}: the edits do not apply: {error}") from error
         return
@@ -348,11 +347,22 @@ def _close(flow: Any, name: str, item: Question) -> None:
 
 
 def _held(item: Any, _: Predict | None = None) -> Prediction:
-    return kind_of(item).answered(item, right=True)
+    return answered(item, right=True)
 
 
 def _flipped(item: Any) -> Prediction:
-    return replace(kind_of(item).answered(item, right=False), reached_goal=True)
+    return replace(answered(item, right=False), reached_goal=True)
+
+
+def answered(item: Any, *, right: bool) -> Prediction:
+    """Return a made-up answer: of a choice the right answer or the first wrong one at P = .6."""
+    outcome = Outcome.RIGHT if right else Outcome.WRONG
+    if not item.choices:
+        return Prediction(outcome=outcome, answer=None, scores=(0.9 if right else 0.1,))
+    given = item.key if right else next(x for x in item.choices if x != item.key)
+    rest = 0.4 / (len(item.choices) - 1)
+    scores = tuple(math.log(0.6 if x == given else rest) for x in item.choices)
+    return Prediction(outcome=outcome, answer=given, scores=scores, mass=0.9)
 
 
 def _unreadable(_: Question, __: Predict) -> Prediction:

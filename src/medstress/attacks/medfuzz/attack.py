@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.medfuzz.attacker import ask_edit
 from medstress.attacks.medfuzz.gates import GATES, NAMES, Draft
 from medstress.attacks.medfuzz.judges import Panel, judges_in, picks_key
@@ -97,9 +96,9 @@ class MedFuzz(TurnAttack):
         for key, most in LIMITS.items():
             self._check_whole(key, 1, most)
         self._check_whole("exemplars", 0, 8)
-        check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
+        _check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
         for key in ("attack_all", "allow_history", "unreadable_is_success"):
-            check_flag(NAME, key, getattr(self, key))
+            _check_flag(NAME, key, getattr(self, key))
         if not isinstance(self.template, str | PromptSet) or not self.template:
             raise UsageError(f"{NAME}: template must be a name or a folder, got {self.template!r}")
         if self.exemplars_from is not None and not isinstance(self.exemplars_from, str):
@@ -395,3 +394,18 @@ def _feedback(attempt: int, answer: Prediction, item: Question, reason: str) -> 
         "rationale": answer.rationale,
         "confidences": shown,
     }
+
+
+def _check_word(attack: str, key: str, value: object, words: Sequence[str]) -> None:
+    """Raise if a value is none of some words."""
+    if not isinstance(value, str) or value not in words:
+        raise UsageError(
+            f"{attack}: {key}: expected one of {', '.join(words)}, got {value!r}"
+            f"{did_you_mean(str(value), words)}"
+        )
+
+
+def _check_flag(attack: str, key: str, value: object) -> None:
+    """Raise if a value is neither true nor false."""
+    if type(value) is not bool:
+        raise UsageError(f"{attack}: {key} must be true or false, got {value!r}")

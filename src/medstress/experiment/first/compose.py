@@ -100,7 +100,7 @@ def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
         Key(name="seeds", value=[0], remark=_REMARKS["seeds"]),
         Key(name="max_queries", value=10000, remark="stop cleanly after so many", is_off=True),
     ]
-    if data.kind.has_controls:
+    if data.kind.has_parts:
         keys.append(
             Key(name="controls", value=True, remark="as much noise outside entities", is_off=True)
         )

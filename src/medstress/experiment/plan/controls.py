@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
-from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
+from medstress.attacks.noise_control import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
 from medstress.core.controls import CONTROLS, arm_label
@@ -179,7 +179,7 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart
     Raises:
         UsageError: the items are not tagged texts, or no attack has a control.
     """
-    if not kind.has_controls:
+    if not kind.has_parts:
         raise UsageError(
             f"[experiment] controls = true is for questions and tagged texts, but the data are "
             f"{kind.name}; leave the key out"

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.noise import Synonym
-from medstress.attacks.noise.attack import noise_of
-from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.attacks.noise import Synonym, noise_of
+from medstress.attacks.noise_control import NonEntityNoise, is_control_of
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import noise_of
+from medstress.attacks.noise import NoiseResources, noise_of
 from medstress.attacks.protocol import Attack
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import DEFAULT_FIELD, SentenceAttack
+from medstress.attacks.noise import DEFAULT_FIELD, Noise, NoiseResources
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.resources import Resources
@@ -144,7 +143,7 @@ def sentence_resources(
         UsageError: a table of names is missing or malformed.
     """
     items = [item for part in datasets for item in part.known_items]
-    perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    perturbations = [part.attack for part in attacks if isinstance(part.attack, Noise)]
     return noise_resources(items, perturbations, base)
 
 
@@ -155,7 +154,7 @@ def check_field(part: AttackPart, kind: Kind) -> None:
         UsageError: the data are sentences; the message names the attack.
     """
     attack = part.attack
-    if isinstance(attack, SentenceAttack) and attack.field != DEFAULT_FIELD and not kind.has_fields:
+    if isinstance(attack, Noise) and attack.field != DEFAULT_FIELD and not kind.draws_names:
         raise UsageError(
             f"attack {part.label!r}: field = {attack.field!r} is for questions, but the data are "
             f"{kind.name}; leave it out"

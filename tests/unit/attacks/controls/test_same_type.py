@@ -12,7 +12,7 @@ from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.controls.arm import control_arm
 from medstress.attacks.controls.harmless import NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.same_type import SameType
-from medstress.attacks.noise.registered import SwapNoiseAttack
+from medstress.attacks.noise import SwapNoise
 from medstress.attacks.passages import PassageSwap
 from medstress.attacks.protocol import most_queries
 from medstress.core.items import Mention
@@ -113,7 +113,7 @@ def test_beside_discrete_zoo_names_are_drawn_from_the_whole_vocabulary() -> None
         (EntitySubstitution(sampler="random", victim_span="random"), "it is that attack"),
         (EntitySubstitution(sampler="exhaustive"), "every name"),
         (MedFuzz(), "no entity"),
-        (SwapNoiseAttack(), "no entity"),
+        (SwapNoise(), "no entity"),
         (PassageSwap(), "no entity"),
         (PDWS, None),
         (DiscreteZoo(), None),
