@@ -43,9 +43,9 @@ from common import at_least, own_layers, plainly
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
 from scipy.stats import bootstrap
 
+from medstress.backends.local.loading import LoadedModel, load_model
+from medstress.backends.local.tokens import PromptTokenizer
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models.loaded_model import LoadedModel, load_model
-from medstress.backends.models.prompt_tokens import PromptTokenizer
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Call, Reply, Score
 from medstress.machine.compute_thread import in_compute_thread
@@ -236,7 +236,7 @@ def measure(name: str, given: Any, loaded: LoadedModel, shape: tuple[int, int]) 
     bare, ours = sum(between.bare), sum(between.ours) + between.elsewhere
     tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
     chosen = spread([call for of_item in calls.values() for call in of_item], given.slow_queries)
-    texts = [tokenizer.text(call.prompt) for call in chosen]
+    texts = [tokenizer.template.text(call.prompt) for call in chosen]
     prompts = tokenizer.tokens(texts, chat=False) if texts else []
     # Both vocabularies together, once an item.
     distances = distance_seconds(n_names=2331 + 9847) * len(calls) / n_queries

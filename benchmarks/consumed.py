@@ -17,9 +17,8 @@ from typing import Any
 from common import at_least, published_data
 
 from medstress.api.run import Run, run
+from medstress.backends.local.tokens import PromptTokenizer, Target, shared_length, targets_of
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
-from medstress.backends.models.token_tree import Target, shared_length
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
 from medstress.running.opened import opened_victims
@@ -206,7 +205,11 @@ def answered_questions(
     once = argparse.Namespace(**{**vars(given), "budget": 1})
     asked = settings(name, once, folder)
     done = run(asked, folder / "clean")
-    answers = {row.item_id: row.answer_before for row in done.rows() if row.answer_before}
+    answers = {
+        row["item_id"]: row["answer_before"]
+        for row in done.trials().iter_rows(named=True)
+        if row["answer_before"]
+    }
     reader = RunReader(folder / "clean")
     try:
         items = [item for _, item in reader.items().values() if item.id in answers]
@@ -281,7 +284,7 @@ def contexts(calls: Iterable[Score], tokenizer: PromptTokenizer) -> list[tuple[i
 
 def targets(call: Score, tokenizer: PromptTokenizer) -> list[Target]:
     """The sequences of one call, as the back end makes them."""
-    text = tokenizer.text(call.prompt)
+    text = tokenizer.template.text(call.prompt)
     prompt, *sequences = tokenizer.tokens(
         [text, *(text + continuation for continuation in call.continuations)],
         chat=not isinstance(call.prompt, str),

@@ -30,8 +30,8 @@ from typing import Any
 from common import at_least, own_layers, plainly
 from consumed import arguments, consumed_calls, run_dataset
 
+from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Call, Reply, Score, Scored
 from medstress.machine.compute_thread import in_compute_thread

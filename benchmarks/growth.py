@@ -67,7 +67,7 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
         wall, ended = time.perf_counter() - wall, time.process_time()
         # Before the rows are read back, which is no part of the run.
         resident = getrusage(RUSAGE_SELF).ru_maxrss / 1024
-        queries = sum(row.n_asked for row in done.rows())
+        queries = int(done.trials()["n_asked"].sum())
     return {
         "queries": queries,
         "process_seconds": round(ended - started, 3),

@@ -30,8 +30,8 @@ from consumed import (
 )
 from transformers import AutoTokenizer
 
-from medstress.backends.models.model_files import find_model
-from medstress.backends.models.prompt_tokens import PromptTokenizer
+from medstress.backends.local.files import find_model
+from medstress.backends.local.tokens import PromptTokenizer
 from medstress.backends.options import BackendOptions
 
 AMONG = 4
@@ -62,9 +62,9 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         calls = consumed_calls(run_folder)
         checks = consumed_calls(run_folder, "flip_check")
-        rows = list(done.rows())
-        flipped = sum(row.verdict.value == "flipped" for row in rows)
-        checked = sum(row.repeats is not None for row in rows)
+        rows = list(done.trials().iter_rows(named=True))
+        flipped = sum(row["verdict"] == "flipped" for row in rows)
+        checked = sum(row["repeats"] is not None for row in rows)
     read = [contexts(of_item, tokenizer) for of_item in calls.values()]
     again = sum(len(one) for made in checks.values() for one in contexts(made, tokenizer))
     unique = sum(map(n_trie_nodes, read))

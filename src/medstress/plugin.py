@@ -84,7 +84,6 @@ from medstress.datasets.source import (
 from medstress.files.reading import text_lines
 from medstress.kinds import Kind, Tasks, VictimRequest, choice_from_spec, choice_tasks
 from medstress.kinds.scores import Resamples, Scoring
-from medstress.option_letters import is_decided
 from medstress.tasks.multiple_choice import FLOOR, from_scores, mark
 from medstress.testing import (
     ScriptedBackend,
@@ -181,7 +180,6 @@ __all__ = [
     "distractor_spans",
     "file_hash",
     "from_scores",
-    "is_decided",
     "mark",
     "nearest_span",
     "note",

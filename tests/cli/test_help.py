@@ -10,7 +10,7 @@ import pytest
 from medstress.cli import doctor
 from medstress.cli.app import COMMANDS
 from medstress.cli.parser import KINDS
-from medstress.prompts import load_prompts
+from medstress.tasks.prompt_sets import load_prompts
 from medstress.version import __version__
 
 
@@ -87,7 +87,7 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
     [
         ("samplers", {"random", "pdws", "nearest", "farthest", "exhaustive"}),
         ("backends", {"transformers", "openai", "python", "mock", "scripted"}),
-        ("parsers", {"options_aware", "exact", "first_four", "single_character"}),
+        ("parsers", {"final_statement", "exact", "first_four", "single_character"}),
         ("text_scores", {"sum", "per_token", "unconditional"}),
         ("wrappers", {"shuffled_options", "majority", "instructed"}),
         ("datasets", {"sample", "jsonl", "parquet", "medqa", "medmcqa"}),

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from medstress.backends.server.address import address_of
+from medstress.backends.server import address_of
 from medstress.cli.app import COMMANDS
 from medstress.cli.next_commands import with_next_command
 from medstress.core.errors import FIRST_COMMAND, OtherRunError, UsageError

@@ -41,7 +41,7 @@ from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.files.name_pairs import NamePairs
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.parsers import PARSERS
+from medstress.tasks.reading import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
 from medstress.testing import (
     REPLACEMENTS,
@@ -309,7 +309,7 @@ def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
     ],
 )
 def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> None:
-    from medstress.backends.python.functions import wrap_function
+    from medstress.backends.python import wrap_function
     from medstress.core.items import Candidate
     from medstress.tasks.multiple_choice import listing
 

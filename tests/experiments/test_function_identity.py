@@ -8,7 +8,7 @@ import pytest
 
 from medstress.api.run import run
 from medstress.backends.options import BackendOptions
-from medstress.backends.python.functions import PythonBackend, open_backend, wrap_function
+from medstress.backends.python import PythonBackend, open_backend, wrap_function
 from medstress.core.errors import StoreError, UsageError
 from medstress.experiment.plan.targets import check_targets, watched, watched_lines
 

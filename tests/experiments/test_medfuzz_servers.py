@@ -12,8 +12,8 @@ import pytest
 from conversation_server import ConversationServer
 from fault_server import random_faults
 from medstress.api.run import Run, run
-from medstress.backends.server import openai as openai_http
-from medstress.backends.server.rate_limits import RateLimits
+from medstress.backends import server as server_module
+from medstress.backends.server import RateLimits
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
 
@@ -131,7 +131,7 @@ def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
     experiment, tmp_path, monkeypatch
 ):
     # A minute of a second: the limits bind within the few seconds that a test has.
-    monkeypatch.setattr(openai_http, "RateLimits", partial(RateLimits, minute=1.0))
+    monkeypatch.setattr(server_module, "RateLimits", partial(RateLimits, minute=1.0))
     target = ConversationServer(rule_target(ITEMS, CUES), model="t")
     attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="a")
     with target, attacker:

@@ -15,9 +15,11 @@ import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
 from medstress.api.run import run
-from medstress.backends.server import openai as openai_http
-from medstress.backends.server.connection import Patience
-from medstress.backends.server.rate_limits import RateLimits
+from medstress.audit.verify import verify_folder
+from medstress.backends import server as server_module
+from medstress.backends.openai import open_backend
+from medstress.backends.options import BackendOptions
+from medstress.backends.server import Patience, RateLimits
 from medstress.core.calls import Decoding, Failure, Generate, Generated
 from medstress.core.errors import UsageError
 from rows import rows_of
@@ -40,7 +42,7 @@ def key_of_case(prompt: str) -> str:
 def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
     """Repeat without long waits."""
     given = {"first": 0.001, "longest": 0.02, **patience}
-    monkeypatch.setattr(openai_http, "Patience", partial(Patience, **given))
+    monkeypatch.setattr(server_module, "Patience", partial(Patience, **given))
 
 
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
@@ -65,24 +67,20 @@ def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypat
 
     good = [asked for asked in server.log if asked.fault in (None, "late")]
     refused = [asked for asked in server.log if asked.fault == "refusal"]
-    told = [asked for asked in refused if "chat" in asked.path]
-    by_letter = len(refused) - len(told)
     assert len(good) > 55 * N_ITEMS
     assert 0.15 < 1 - len(good) / len(server.log) < 0.25
 
     # Every answer that was sent is in the ledger, and none was asked for twice.
-    assert n_stored(bench) == len(good) + len(told)
-    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *told])
+    assert n_stored(bench) == len(good) + len(refused)
+    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *refused])
     assert set(sent.values()) == {1}
 
-    # Every item has an ending; the failed ones are those whose question was refused.
+    # Every item has an ending; a question that was refused is answered, and not readable.
     rows = rows_of(finished)
     assert len(rows) == 2 * N_ITEMS
     verdicts = Counter((row.victim, row.verdict.value) for row in rows)
     assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS
-    failed = [row for row in rows if row.error]
-    assert len(failed) == by_letter > 0
-    assert all("content filter" in row.error for row in failed)
+    assert not [row for row in rows if row.error]
 
     manifest = finished.manifest()
     assert manifest["complete"]
@@ -109,8 +107,8 @@ def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatc
         for limits in ({"requests": 25}, {"tokens": 400}):
             server.log.clear()
             made = RateLimits(**limits, minute=minute)
-            monkeypatch.setattr(openai_http, "RateLimits", lambda *_, made=made: made)
-            backend = openai_http.open_backend(openai_http.BackendOptions(**options))
+            monkeypatch.setattr(server_module, "RateLimits", lambda *_, made=made: made)
+            backend = open_backend(BackendOptions(**options))
             replies: list[object] = []
 
             def ask(first: int, backend=backend, replies=replies) -> None:
@@ -139,9 +137,7 @@ def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatc
 def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):
     quickly(monkeypatch, attempts=2)
     with FaultServer(faults=lambda asked: "503") as server:
-        backend = openai_http.open_backend(
-            openai_http.BackendOptions(base_url=server.url, model=server.model)
-        )
+        backend = open_backend(BackendOptions(base_url=server.url, model=server.model))
         replies = backend.answer([Generate("a"), Generate("b")])
         backend.close()
     assert all(isinstance(reply, Failure) for reply in replies)
@@ -163,6 +159,76 @@ def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):
             run(bench.write(), bench.out)
         server._answer = monkeyed  # type: ignore[method-assign]
         assert run(bench.write(), bench.out).manifest()["complete"], "another address, same model"
+
+
+def test_what_a_server_does_not_take_is_said_once_and_a_resumed_run_asks_the_same(bench, workbench):
+    def plant(asked):
+        if "seed" in asked.body:
+            return 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs"}]}
+        if asked.body["messages"][0]["role"] == "system":
+            return 400, {"error": {"message": "System role not supported"}}
+        return None
+
+    bench.write_items(workbench.questions(4))
+    (bench.out.parent / "prompt.txt").write_text(
+        "system: You are a doctor.\n---\n{question}\n{options}\nAnswer:", "utf-8"
+    )
+    with FaultServer(answer=key_of_case, plant=plant) as server:
+        own = {"answer_by": "generate", "prompt": "prompt.txt"}
+        bench.tables["victim"] = [servers_victim(server, name="m", **own)]
+        bench.tables["experiment"].update(max_queries=3)
+        assert not run(bench.write(), bench.out).manifest()["complete"]
+        refused = len([asked for asked in server.log if "seed" in asked.body])
+        n = len(server.log)
+        del bench.tables["experiment"]["max_queries"]
+        finished = run(bench.write(), bench.out)
+    assert refused == 1
+    assert finished.manifest()["complete"]
+    assert all("seed" not in asked.body for asked in server.log[n:])
+    assert {turn["role"] for asked in server.log[n:] for turn in asked.body["messages"]} == {"user"}
+    said = [each["sentence"] for each in finished.summary()["warnings"]]
+    assert sum("does not know seed" in sentence for sentence in said) == 1
+    assert sum("head of the first user turn" in sentence for sentence in said) == 1
+    assert verify_folder(bench.out).holds
+
+
+def test_a_server_that_cuts_prompts_is_said_in_the_line_on_trust(bench, workbench, monkeypatch):
+    items = workbench.questions(8)
+    bench.write_items(
+        [item | {"context": "History:" + " calm" * 20 * i} for i, item in enumerate(items)]
+    )
+    with FaultServer(answer=key_of_case) as server:
+        whole = server._answer
+
+        def cut(asked):
+            reply = whole(asked)
+            reply["usage"]["prompt_tokens"] = min(reply["usage"]["prompt_tokens"], 90)
+            return reply
+
+        monkeypatch.setattr(server, "_answer", cut)
+        bench.tables["victim"] = [servers_victim(server, name="m")]
+        finished = run(bench.write(), bench.out)
+    assert finished.manifest()["endpoints"][0]["reads_at_most"] == 90
+    verdict = finished.summary()["verdict"]
+    assert verdict["trust"]["level"] == "no"
+    assert "the server reads 90 tokens of a prompt and cuts the rest" in verdict["lines"][-1]
+    assert [each["rule"] for each in finished.summary()["warnings"]].count("window") == 1
+
+
+def test_what_a_filter_withholds_is_unreadable_with_its_reason_and_asked_once(bench, workbench):
+    bench.write_items(workbench.questions(4))
+    error = {"error": {"message": "filtered", "code": "content_filter"}}
+    with FaultServer(answer=key_of_case, plant=lambda asked: (400, error)) as server:
+        bench.tables["victim"] = [
+            servers_victim(server, name=name, answer_by=name) for name in ("letter", "generate")
+        ]
+        finished = run(bench.write(), bench.out)
+    rows = rows_of(finished)
+    assert {row.verdict.value for row in rows} == {"unreadable", "not_attackable"}
+    assert not [row for row in rows if row.error]
+    assert (
+        sum("content filter of" in each["sentence"] for each in finished.summary()["warnings"]) == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from medstress.backends.server.connection import Patience
+from medstress.backends.server import Patience
 
 from . import experiments
 from .case import DONE, FAILED_TRIALS, REFUSED, Case
@@ -144,7 +144,7 @@ def server() -> Server:
     """The server of this process; from now on its clients give up at once."""
     if not _running:
         defaults = Patience.__init__.__kwdefaults__ or {}
-        hurried = {"attempts": 2, "first": 1e-3, "longest": 1e-3, "connect": 2.0, "answer": 2.0}
+        hurried = {"attempts": 2, "first": 1e-3, "longest": 1e-3, "answer": 2.0}
         defaults.update({key: hurried[key] for key in defaults if key in hurried})
         _running.append(Server())
     return _running[0]

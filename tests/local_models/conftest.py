@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from medstress.backends.local.loading import load_model
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models.loaded_model import load_model
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Score
 
@@ -72,6 +72,45 @@ def llama(width: int = 32) -> tuple[Any, Any]:
         initializer_range=0.3,
     )
     return transformers.LlamaForCausalLM(config), tokenizer(before="<s>", template=TEMPLATE)
+
+
+def llama_words() -> tuple[Any, Any]:
+    """With a tokenizer of whole words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    names = ["<s>", "</s>", "<unk>", *WORDS]
+    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, "<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    return llama()[0], _fast(words, PreTrainedTokenizerFast)
+
+
+def llama_unigram() -> tuple[Any, Any]:
+    """With a unigram tokenizer, as SentencePiece makes them."""
+    from tokenizers import SentencePieceUnigramTokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    unigram = SentencePieceUnigramTokenizer()
+    unigram.train_from_iterator(
+        [make_sentence(seed, 30) for seed in range(40)],
+        vocab_size=60,
+        show_progress=False,
+        special_tokens=["<s>", "</s>", "<unk>"],
+        unk_token="<unk>",
+    )
+    return llama()[0], _fast(unigram._tokenizer, PreTrainedTokenizerFast)
+
+
+def _fast(inner: Any, kind: Any) -> Any:
+    fast = kind(
+        tokenizer_object=inner,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        unk_token="<unk>",
+    )
+    fast.chat_template = TEMPLATE
+    return fast
 
 
 def gpt2() -> tuple[Any, Any]:
@@ -234,9 +273,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
     # Layers with a window beside others; attention in chunks.
     "gemma3_text": {**_SHARED_KEYS, "sliding_window": 24, "num_hidden_layers": 6},
     "llama4_text": {**_SHARED_KEYS, "attention_chunk_size": 24, "num_local_experts": 2},
-    # Attention of their own: it is not replaced, so nothing is kept.
-    "gptj": {"rotary_dim": 8},
     "gemma2": {**_SHARED_KEYS, "sliding_window": 24},
+    "gemma": _SHARED_KEYS,
+    "mistral": {"num_key_value_heads": 2, "sliding_window": None},
+    "qwen2": {"num_key_value_heads": 2},
+    # Attention of their own, or with sinks: read in plain rows.
+    "gptj": {"rotary_dim": 8},
     "gpt_oss": {**_SHARED_KEYS, "num_local_experts": 2, **_ONE_OF_TWO},
     # Positions as distances in the row; states in place of keys.
     "mpt": {},
@@ -274,7 +316,18 @@ def _of_family(name: str) -> tuple[Any, Any]:
 
 ARCHITECTURES = {
     build.__name__: build
-    for build in (llama, gpt2, sliding, index_window, longrope, alibi, t5, bart)
+    for build in (
+        llama,
+        llama_words,
+        llama_unigram,
+        gpt2,
+        sliding,
+        index_window,
+        longrope,
+        alibi,
+        t5,
+        bart,
+    )
 } | {name: partial(_of_family, name) for name in FAMILIES}
 # Four bits are packed in blocks of 64 weights, on some CPUs rows at a time.
 ARCHITECTURES["wide_llama"] = partial(llama, 128)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from medstress.backends.llama_cpp.engine import shared_blocks
+from medstress.backends.llama_cpp import shared_blocks
 from medstress.core.calls import Decoding, Message
 
 
@@ -41,7 +41,7 @@ def _finish_reason(made: list[int], most: int) -> str:
 
 
 class LlamaEngine:
-    """As medstress.backends.llama_cpp.engine.Engine, with the numbers of a saved model."""
+    """As medstress.backends.llama_cpp.Engine, with the numbers of a saved model."""
 
     library = "stand-in"
 

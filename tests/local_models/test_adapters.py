@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.backends.local import files as adapters
 from medstress.backends.local.transformers import TransformersBackend, open_backend
-from medstress.backends.models import adapters
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Score, Scored
 from medstress.core.errors import UsageError

@@ -15,14 +15,7 @@ pytest.importorskip("transformers")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from medstress.backends.models.continued_tokens import (
-    Continued,
-    Encode,
-    _alike,
-    reads_by_words,
-    tokens_of_each,
-)
-from medstress.backends.models.prompt_tokens import PromptTokenizer
+from medstress.backends.local.tokens import PromptTokenizer, reads_by_words
 
 _CORPUS = [
     "A 45-year-old woman takes 500 mg aspirin daily; she's had chest pain.\n\nWhat's next?",
@@ -112,52 +105,8 @@ def test_a_continued_text_has_the_tokens_of_the_whole_one(
     assert reads_by_words(tokenizer)
     reader = PromptTokenizer(tokenizer, name, open_end=True)
     for chat in (False, True):
-        (found,) = reader.tokens_of_each([Continued(text, tuple(continuations), chat)])
+        (found,) = reader.continued([(text, continuations, chat)])
         assert found == reader.tokens([text, *(text + one for one in continuations)], chat=chat)
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
-@given(beginning=_texts, ends=st.lists(_texts, min_size=2, max_size=5), other=_texts)
-def test_texts_that_begin_alike_have_the_tokens_of_whole_ones(
-    name: str, beginning: str, ends: list[str], other: str
-) -> None:
-    tokenizer = TOKENIZERS[name]
-    reader = PromptTokenizer(tokenizer, name, open_end=True)
-    texts = [*(beginning + end for end in ends), other]
-    for chat in (False, True):
-        found = reader.tokens_of_each([Continued(text, (), chat) for text in texts])
-        assert [tokens for (tokens,) in found] == reader.tokens(texts, chat=chat)
-
-
-def _watched() -> tuple[PromptTokenizer, list[str], Encode]:
-    """A tokenizer, what it was asked for so far, and how to ask it."""
-    asked: list[str] = []
-    reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
-
-    def encode(texts: Sequence[str], special: bool) -> list[tuple[int, ...]]:
-        asked.extend(texts)
-        return reader.tokens(texts, chat=not special)
-
-    return reader, asked, encode
-
-
-def test_what_texts_begin_with_is_encoded_once() -> None:
-    reader, asked, encode = _watched()
-    vignette = 3 * "A woman of 45 years takes aspirin daily; what is next? "
-    texts = [vignette + f"A. heparin B. {name} Answer:" for name in ("aspirin", "warfarin", "zinc")]
-    given = [Continued(text, (), True) for text in [*texts, "Nothing alike."]]
-    found = tokens_of_each(given, encode, by_words=True)
-    whole = [one.text for one in given]
-    assert [tokens for (tokens,) in found] == reader.tokens(whole, chat=True)
-    assert [text for text in asked if vignette in text] == texts[:1]
-    assert sum(map(len, asked)) < 0.7 * sum(map(len, whole))
-
-
-def test_groups_are_cut_where_items_change() -> None:
-    instruction, said = "Answer by a letter, please. " * 30, "A woman of 45 has pain. " * 20
-    texts = [f"{instruction}{n}. {said}A. {name}" for n in range(4) for name in ("a", "b", "c")]
-    groups = _alike([(text, special) for special in (True, False) for text in texts])
-    assert [len(group) for group in groups] == [3] * 8
 
 
 def test_added_tokens_of_several_words_are_not_read_by_words() -> None:
@@ -166,37 +115,37 @@ def test_added_tokens_of_several_words_are_not_read_by_words() -> None:
     assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
 
 
-def test_a_text_is_encoded_once() -> None:
-    _, asked, encode = _watched()
-    options = (" A", " B")
-    texts = [Continued(f"{_CORPUS[n]} Which one is it?\nAnswer:", options, False) for n in (0, 1)]
-    tokens_of_each(texts, encode, by_words=True)
+def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+    tokens = PromptTokenizer.tokens
+
+    def watched(self: PromptTokenizer, texts: Sequence[str], *, chat: bool) -> Any:
+        encoded.extend(texts)
+        return tokens(self, texts, chat=chat)
+
+    monkeypatch.setattr(PromptTokenizer, "tokens", watched)
+    reader, options = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True), (" A", " B")
+    texts = [f"{_CORPUS[n]} Which one is it?\nAnswer:" for n in (0, 1)]
+    reader.continued([(text, options, False) for text in texts])
     end = " one is it?\nAnswer:"
-    assert sorted(asked) == sorted(
-        [end, *(end + one for one in options), *(one.text for one in texts)]
-    )
+    assert sorted(encoded) == sorted([end, *(end + one for one in options), *texts])
+    encoded.clear()
+    reader.continued([("two words", (" yes",), False)])
+    assert encoded == ["two words", "two words yes"]
 
 
-def test_where_a_text_is_not_cut_it_is_encoded_with_each_continuation() -> None:
-    asked: list[str] = []
+def test_an_end_that_is_encoded_otherwise_alone_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def strange(_: Any, texts: Sequence[str], *, chat: bool) -> list[tuple[int, ...]]:
+        return [tuple(ord(letter) + len(text) * (not chat) for letter in text) for text in texts]
 
-    def encode(texts: Sequence[str], special: bool) -> list[tuple[int, ...]]:
-        asked.extend(texts)
-        return [tuple(text.encode()) for text in texts]
-
+    reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
+    monkeypatch.setattr(PromptTokenizer, "tokens", strange)
     text = "one two three four five"
-    for one, by_words in (("two words", True), (text, False)):
-        tokens_of_each([Continued(one, (" yes",), False)], encode, by_words=by_words)
-    assert asked == ["two words", "two words yes", text, text + " yes"]
-
-
-def test_an_end_that_is_encoded_otherwise_alone_is_not_used() -> None:
-    def encode(texts: Sequence[str], special: bool) -> list[tuple[int, ...]]:
-        return [tuple(ord(letter) + len(text) * special for letter in text) for text in texts]
-
-    text = Continued("one two three four five", ("!",), False)
-    whole = encode([text.text, text.text + "!"], True)
-    assert tokens_of_each([text], encode, by_words=True) == [whole]
+    assert reader.continued([(text, ("!",), False)]) == [
+        strange(None, [text, text + "!"], chat=False)
+    ]
 
 
 @pytest.mark.parametrize(

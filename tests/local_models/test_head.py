@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medstress.backends.local.multiple_choice_head import HeadBackend
+from medstress.backends.local.encoders import HeadBackend
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Failure, Rank, Score, Scored
@@ -220,7 +220,7 @@ def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., HeadBackend
     backend = opened()
     call = Rank("which drug", ("aspirin", "insulin", "scurvy"))
     first = log_probs(backend.answer([call])[0])
-    for pair in backend._prepare([call])[0]:  # type: ignore[union-attr]
+    for pair in backend._pairs([(call.prompt, one) for one in call.options]):
         backend._memo.put(pair.key, [99.0])
     before = backend.counters["tokens_forwarded"]
     assert log_probs(backend.answer([call])[0]) == pytest.approx(first, abs=1e-5)
@@ -246,14 +246,14 @@ def test_out_of_memory_halves_and_then_fails_that_call_only(
     opened: Callable[..., HeadBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = opened()
-    forward = backend._forward
+    forward = backend._logits
 
-    def scarce(pairs: Any) -> list[list[float]]:
+    def scarce(pairs: Any) -> Any:
         if len(pairs) > 2 or any(len(pair) > 30 for pair in pairs):
             raise MemoryError
         return forward(pairs)
 
-    monkeypatch.setattr(backend, "_forward", scarce)
+    monkeypatch.setattr(backend, "_logits", scarce)
     failed, fine = backend.answer([Rank("which", ("aspirin", words(40))), CALLS[0]])
     assert isinstance(failed, Failure)
     assert failed.error.startswith("the machine ran out of memory on one call of 44 tokens")
@@ -263,7 +263,7 @@ def test_out_of_memory_halves_and_then_fails_that_call_only(
 def test_values_that_are_no_numbers_are_handed_on(opened: Callable[..., HeadBackend]) -> None:
     backend = opened()
     with torch.no_grad():
-        backend._model.classifier.bias.fill_(math.nan)
+        backend._loaded.model.classifier.bias.fill_(math.nan)
     assert all(map(math.isnan, log_probs(backend.answer([CALLS[0]])[0])))
 
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends.llama_cpp import backend as llama_cpp
-from medstress.backends.llama_cpp import engine as llama_engine
+from medstress.backends import llama_cpp
+from medstress.backends.local import files
+from medstress.backends.local.files import GgufFacts, read_facts
 from medstress.backends.local.transformers import TransformersBackend
-from medstress.backends.models import gguf_file
-from medstress.backends.models.gguf_file import GgufFacts, read_facts, render_chat
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
-from medstress.core.errors import PermanentBackendError, UsageError
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 pytest.importorskip("torch", reason="needs the extra transformers")
@@ -143,7 +142,7 @@ def test_a_template_that_the_library_reads_otherwise_is_told(
     backend._engine.rendered = lambda messages: "<user>x<reply>"
     backend.answer([call])
     assert not caplog.records
-    backend._template_checked = False
+    backend._is_checked = False
     backend._engine.rendered = lambda messages: "[INST] x [/INST]"
     backend.answer([call, call])
     assert [record.message.split(":")[1][:20] for record in caplog.records] == [
@@ -151,19 +150,11 @@ def test_a_template_that_the_library_reads_otherwise_is_told(
     ]
 
 
-def test_a_conversation_is_rendered_with_the_template_of_the_file(tmp_path: Path) -> None:
+def test_the_header_of_a_file_is_read(tmp_path: Path) -> None:
     facts = read_facts(write_gguf(tmp_path / "a.gguf"))
     assert facts == GgufFacts(
         template=TEMPLATE, start="t0", end="t1", n_vocabulary=400, n_context=64, parameters=15
     )
-    turns = (Message("system", "s"), Message("user", "u"))
-    assert render_chat(facts, turns, "m") == "<system>s<user>u<reply>"
-    with pytest.raises(PermanentBackendError, match="no tools"):
-        render_chat(facts, (Message("tool", "x"),), "m")
-    with pytest.raises(UsageError, match="no chat template"):
-        render_chat(read_facts(write_gguf(tmp_path / "b.gguf", template=None)), turns, "m")
-    with pytest.raises(UsageError, match="is not a usable Jinja template"):
-        render_chat(read_facts(write_gguf(tmp_path / "c.gguf", template="{% if")), turns, "m")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +186,9 @@ def test_without_the_packages_the_messages_name_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = BackendOptions(model=str(write_gguf(tmp_path / "a.gguf")))
-    monkeypatch.setattr(llama_engine, "find_spec", lambda name: None)
+    monkeypatch.setattr(llama_cpp, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)
-    monkeypatch.setattr(gguf_file, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)

@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.backends.local import loading
+from medstress.backends.local.loading import input_device
 from medstress.backends.local.transformers import TransformersBackend, open_backend
-from medstress.backends.models import loaded_model, placement
-from medstress.backends.models.placement import input_device
-from medstress.backends.models.token_tree import Target, build_row
 from medstress.backends.options import BackendOptions
-from medstress.backends.shared_prefix.attention import Part, pack
-from medstress.backends.shared_prefix.store import KvStore
 from medstress.core.calls import Decoding, Generate, Score, Scored
 from medstress.core.errors import UsageError
 
@@ -92,29 +89,6 @@ def test_token_ids_go_where_the_hook_of_the_embedding_computes() -> None:
     assert input_device(Model()) == torch.device("cuda:1")
 
 
-def test_the_plan_of_a_row_follows_each_layer_to_its_device(
-    folder_of: Callable[[str], Path],
-) -> None:
-    options = BackendOptions(model=str(folder_of("llama")), device="cpu")
-    model = loaded_model.load_model(options).model
-    part = Part(row=build_row([Target((1, 2, 3), 1)]), past=np.zeros(0, dtype=np.int64))
-    packing = pack([part], KvStore(0), cell_overhead=1e6, nodes_per_block=8, model=model)
-    elsewhere = packing.on(torch.device("meta"), 1)
-    (cell,) = elsewhere.cells
-    tensors = (
-        elsewhere.gather,
-        elsewhere.scatter,
-        cell.seen,
-        *(block.mask for block in cell.blocks),
-    )
-    assert {str(one.device) for one in tensors} == {"meta"}
-    # Two nodes ask; of each a line for every head that shares keys.
-    here = packing.on(torch.device("cpu"), 3)
-    (block,) = here.cells[0].blocks
-    assert (block.mask.device, block.mask.shape[2]) == (torch.device("cpu"), 6)
-    assert packing.on(torch.device("cpu"), 3) is here
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -161,6 +135,6 @@ def test_four_bits_are_another_model_of_as_many_parameters(
 def test_a_missing_package_is_named_with_its_install_line(
     absent: str, options: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "find_spec", lambda name: None if name == absent else name)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == absent else name)
     with pytest.raises(UsageError, match=line):
         open_backend(BackendOptions(model="x", **options))

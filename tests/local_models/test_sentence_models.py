@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends.local import sentence_transformers as sentence_encoders
-from medstress.backends.models.piece_windows import PieceTokenizer
+from medstress.backends.local import encoders as sentence_encoders
+from medstress.backends.local.encoders import PieceTokenizer
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Classify, Compare, Compared, Failure, Generate, Tag, Tagged

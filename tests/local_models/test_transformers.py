@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.backends.local import loading
 from medstress.backends.local.transformers import TransformersBackend, open_backend
-from medstress.backends.models import loaded_model
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
     Backend,
@@ -192,6 +192,6 @@ def test_a_model_that_cannot_be_read_is_one_clear_sentence(tmp_path: Path) -> No
 
 
 def test_without_torch_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'medstress\[transformers\]'"):
         open_backend(BackendOptions(model="anything"))

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.backends.local.generation import _GumbelNoise
-from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.local.transformers import TransformersBackend, _GumbelNoise
 from medstress.core.calls import Decoding, Generate, Generated, Request
+from medstress.tasks.reading import is_over
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -48,7 +48,7 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
     new = backend._loaded.tokenizer("which drug")["input_ids"]
     with torch.inference_mode():
         first = int(backend._loaded.model(torch.tensor([new])).logits[0, -1].argmax())
-    backend._generator._ends = [first]
+    backend._ends = [first]
     backend._loaded.model.generation_config.eos_token_id = [first]
     calls = [Generate("which drug", Decoding(max_new_tokens=6)), Generate("the dose of the pain")]
     stopped, _ = backend.answer(calls)
@@ -59,22 +59,21 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
+def test_text_ends_where_no_more_of_it_is_read_and_neighbours_go_on(
     name: str, open_tiny: Callable[..., TransformersBackend]
 ) -> None:
     backend = open_tiny(name)
     decoding = Decoding(max_new_tokens=6)
-    asked = Generate("which drug treats the pain", decoding, options=("Aspirin", "Heparin"))
-    whole, other = replace(asked, options=()), Generate("the dose of", decoding)
+    asked = Generate("which drug treats the pain", decoding, is_over=is_over)
+    whole, other = replace(asked, is_over=None), Generate("the dose of", decoding)
     long = backend.answer([whole, other])
-    # The tiny model never writes a letter: the third token stands for one.
-    backend._generator._decode = lambda tokens: "(B) So\nSo" if len(tokens) >= 3 else "So"
+    # The tiny model never writes a question: the third token stands for one.
+    backend._tokenizer.decoded = lambda tokens: "B\nQuestion:" if len(tokens) >= 3 else "B"
     short, beside = backend.answer([asked, other])
     assert isinstance(short, Generated)
     assert isinstance(long[0], Generated)
     assert short.tokens_out == min(3, long[0].tokens_out)
-    assert long[0].text.startswith(short.text)
-    assert beside == long[1]
+    assert beside.tokens_out == long[1].tokens_out
 
 
 def test_samples_are_reproducible_differ_and_ignore_their_neighbours(

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.schemas import follows
 from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
 from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_json
@@ -84,7 +83,7 @@ def model(server: str) -> str:
 
 @pytest.fixture
 def backend(server: str, model: str) -> Iterator[Any]:
-    from medstress.backends.server.openai import open_backend
+    from medstress.backends.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=model, max_in_flight=2))
     yield opened
@@ -122,7 +121,7 @@ def test_a_text_follows_the_schema_that_is_asked_for(backend: Any) -> None:
     asked = Generate((Message("user", PROMPT),), Decoding(max_new_tokens=24))
     (reply,) = backend.answer([replace(asked, schema=canonical_json(schema))])
     assert isinstance(reply, Generated)
-    assert follows(schema, json.loads(reply.text))
+    assert json.loads(reply.text) in ({"answer": "A"}, {"answer": "B"})
 
 
 def test_a_prompt_longer_than_the_context_fails_alone(backend: Any) -> None:

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.transformers import TransformersBackend, open_backend
-from medstress.backends.models.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
 

@@ -108,7 +108,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 @pytest.fixture
 def backend(server: str, folder: Path) -> Iterator[Any]:
-    from medstress.backends.server.openai import open_backend
+    from medstress.backends.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=str(folder), max_in_flight=1))
     yield opened

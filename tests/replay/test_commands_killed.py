@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -21,10 +23,33 @@ from medstress.store.review_store import ReviewStore, stored_reviews
 BATCH = 3
 DIES_WHILE_IT_MERGES = """
 import os, signal, sys
+import medstress.running.merging as running
 import medstress.store.merging as merging
 from medstress.cli.app import medstress_cli
 
-merging.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+number, *arguments = sys.argv[1:]
+moments = [(running, "read_shard"), (merging, "_copy"), (merging, "link"), (os, "replace")]
+module, name = moments[int(number) % 4]
+ordinary, left = getattr(module, name), [int(number) // 4]
+
+
+def die(*given, **named):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    return ordinary(*given, **named)
+
+
+setattr(module, name, die)
+medstress_cli(arguments)
+"""
+"""Kills itself at a step of a merge: the first time, or the second one that it takes."""
+DIES_AT = """
+import os, signal, sys
+from medstress.cli.app import medstress_cli
+from medstress.store import {module}
+
+{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 medstress_cli(sys.argv[1:])
 """
 DIES_BEFORE_IT_COMMITS = """
@@ -98,15 +123,30 @@ def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench):
     shards = [bench.root / str(number) for number in (1, 2)]
     for number, folder in enumerate(shards, 1):
         assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    left_by_a_killed_process(shards[1])
+    before = [sorted(folder.iterdir()) for folder in shards]
     merged = bench.root / "merged"
     command = ("merge", *map(str, shards), "--out", str(merged))
-    killed(bench, DIES_WHILE_IT_MERGES, *command)
-    with pytest.raises(StoreError):
-        Run(merged).summary()
+    for moment in range(6):
+        killed(bench, DIES_WHILE_IT_MERGES, moment, *command)
+        with pytest.raises(StoreError):
+            Run(merged).summary()
     assert medstress_cli(list(command)) == 0
+    assert [sorted(folder.iterdir()) for folder in shards] == before
     assert bench.run(out=merged) == 0
     assert verify_folder(merged).holds
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
+
+
+def left_by_a_killed_process(folder):
+    """Give a run the log that a process leaves which is killed before it closes the file."""
+    names = ("run.sqlite", "run.sqlite-wal")
+    with closing(sqlite3.connect(folder / names[0], isolation_level=None)) as db:
+        db.execute("INSERT INTO interrupted VALUES (x'00', 0)")
+        db.execute("DELETE FROM interrupted WHERE trial = 0")
+        left = [(folder / name).read_bytes() for name in names]
+    for name, data in zip(names, left, strict=True):
+        (folder / name).write_bytes(data)
 
 
 @pytest.mark.kills("review --import")
@@ -125,4 +165,20 @@ def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(ben
     assert stored_reviews(bench.out) == []
     assert medstress_cli(list(command)) == 0
     assert len({one.case_id for one in stored_reviews(bench.out)}) == len(verdicts) > 0
+    assert verify_folder(bench.out).holds
+
+
+@pytest.mark.kills("verify")
+def test_a_killed_verify_changes_nothing(bench):
+    assert bench.run() == 0
+
+    def held():
+        return {path.name: path.read_bytes() for path in bench.out.iterdir()}
+
+    before = held()
+    for step in ("opening._check_pages", "chain.hash_rows", "trial_digest.exchanges_digest"):
+        module, name = step.split(".")
+        code = DIES_AT.format(module=module, name=name)
+        killed(bench, code, "verify", bench.out)
+        assert held() == before
     assert verify_folder(bench.out).holds

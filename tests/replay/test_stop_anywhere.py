@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from medstress.api.run import Run, run
-from medstress.backends.python.functions import PythonBackend
+from medstress.backends.python import PythonBackend
 from medstress.core import registry
 from medstress.core.errors import StoreError
 from medstress.experiment.plan import manifest

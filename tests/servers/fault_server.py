@@ -128,6 +128,7 @@ class FaultServer:
         describes: name -> name, of models that it describes whether or not it lists them.
         counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
+        plant: status and JSON of the reply to a request; None: as the others say.
 
     Attributes:
         log: every request that asked the model something, in order.
@@ -158,6 +159,7 @@ class FaultServer:
         describes: Mapping[str, str] | None = None,
         counts: bool = False,
         tls: ssl.SSLContext | None = None,
+        plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None,
     ) -> None:
         self.answer = answer
         self.faults = faults
@@ -180,6 +182,7 @@ class FaultServer:
         self.describes = dict(describes or {})
         self.counts = counts
         self.tls = tls
+        self.plant = plant
         self.n_listed = 0
         self.log: list[Asked] = []
         self._lock = threading.Lock()
@@ -243,6 +246,8 @@ class FaultServer:
 
     def reply(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body for a request; of a `drop` nothing is sent."""
+        if planted := self.plant(asked):
+            return planted[0], {}, orjson.dumps(planted[1])
         match asked.fault:
             case "429" | "429_retry_after":
                 headers = {"Retry-After": f"{self.retry_after}"} if "_" in asked.fault else {}

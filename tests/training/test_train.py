@@ -16,7 +16,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
-from medstress.backends.local import token_classification
+from medstress.backends.local import encoders
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
 from medstress.core.sentences import TaggedText
@@ -173,7 +173,7 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(
 
 SLOWLY = """
 import os, sys, time, torch
-import medstress.backends.local.token_classification as backend
+import medstress.backends.local.encoders as backend
 from medstress.cli.app import medstress_cli
 
 torch.set_num_threads(1)
@@ -198,7 +198,7 @@ def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     workplace: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
-    kind = token_classification.TokenClassificationBackend
+    kind = encoders.TokenClassificationBackend
     answer = kind.answer
 
     def logged(self: Any, calls: Any) -> Any:

@@ -27,6 +27,8 @@ ONE_LETTER = 0.9
 """Share of answers with one letter above which a model may not read the question."""
 LEAST = 10
 """Of fewer answers nobody can say that they are all alike."""
+MOST_READ = 100
+"""Replies of a model that are searched for marks of thoughts."""
 UNREADABLE = 0.1
 """Share of clean answers without a reading from which accuracy says little."""
 LETTER_MASS = 0.5
@@ -266,6 +268,32 @@ def _one_letter(run: Run) -> Iterator[Remark]:
             )
 
 
+def _unknown_marks(run: Run) -> Iterator[Remark]:
+    """Name the models most of whose replies hold a pair of marks that may hold their thoughts."""
+    from medstress.tasks.reading import unknown_marks
+
+    for place, clean in _clean_by_place(run.trials):
+        spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
+        while "task" in spec:
+            spec = spec["task"]
+        texts = [
+            t.before.text
+            for t in clean
+            if isinstance(t.item, Question) and t.before and t.before.text
+        ][:MOST_READ]
+        pairs = Counter(unknown_marks(text, spec.get("thoughts")) for text in texts)
+        del pairs[None]
+        for marks, n in pairs.most_common(1):
+            if len(texts) >= LEAST and n > len(texts) / 2:
+                yield Remark(
+                    rule="unknown_marks",
+                    where=place,
+                    sentence=f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} "
+                    f"hold {marks[0]} ... {marks[1]}, which is read as part of the answer. If it "
+                    f'holds thoughts, set thoughts = ["{marks[0]}", "{marks[1]}"] of the model.',
+                )
+
+
 def _unstable(run: Run) -> Iterator[Remark]:
     firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
     again = [first.repeats for first in firsts if first.repeats is not None]
@@ -277,18 +305,38 @@ def _unstable(run: Run) -> Iterator[Remark]:
         )
 
 
-def _temperatures(run: Run) -> Iterator[Remark]:
+def _servers(run: Run) -> Iterator[Remark]:
+    """Say what servers did not take as it was asked, and which cut prompts without a word."""
     for endpoint in run.manifest.get("endpoints") or ():
+        called, server = endpoint["victim"], f"The server of {endpoint['victim']}"
+        sentences = [
+            ("left_out", f"{server} does not know {name}, so it was left out. It says: {words}")
+            for name, words in (endpoint.get("left_out") or {}).items()
+        ]
         if refusal := endpoint.get("temperature"):
             sent = refusal["sent"]
             at = "without one" if sent is None else f"at temperature {sent:g}"
-            yield Remark(
-                rule="temperature",
-                where=("", "", endpoint["victim"]),
-                sentence=f"The server of {endpoint['victim']} does not take temperature = "
-                f"{refusal['asked']:g}, so the model was asked {at}. Its answers may differ when "
-                f"it is asked again. The server says: {refusal['said']}",
+            sentence = (
+                f"{server} does not take temperature = {refusal['asked']:g}, so the model was "
+                f"asked {at}. Its answers may differ when it is asked again. The server says: "
+                f"{refusal['said']}"
             )
+            sentences.append(("temperature", sentence))
+        if words := endpoint.get("without_system"):
+            sentence = (
+                f"The template of {called} takes no system turns, or only turns that alternate: "
+                f"system text went to the head of the first user turn. The server says: {words}"
+            )
+            sentences.append(("system_turns", sentence))
+        if n := endpoint.get("reads_at_most"):
+            sentence = (
+                f"{server} reads {n:,} tokens of a prompt and cuts longer ones without a word, so "
+                "the model did not see all that it was asked. Raise its context (Ollama: num_ctx; "
+                "llama.cpp: -c; vLLM: --max-model-len) and run again."
+            )
+            sentences.append(("window", sentence))
+        for rule, sentence in sentences:
+            yield Remark(rule=rule, where=("", "", called), sentence=sentence)
 
 
 def _stored_attacks(run: Run) -> Iterator[Remark]:
@@ -346,8 +394,9 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _cut_short,
     _letter_mass,
     _one_letter,
+    _unknown_marks,
     _unstable,
-    _temperatures,
+    _servers,
     _stored_attacks,
     _rows,
     _synonyms,

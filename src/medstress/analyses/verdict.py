@@ -272,6 +272,7 @@ REASONS: Sequence[Reason] = (
     Reason("no", lambda f: f.lacks_control, "harmless edits may lose as many"),
     Reason("too few", lambda f: f.few is not None, "only {few}"),
 )
+CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {have} no readable answer"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
@@ -385,6 +386,9 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
         for level, holds, text in REASONS:
             if holds(facts):
                 yield level, text.format(**facts.words)
+        for endpoint in run.manifest.get("endpoints") or ():
+            if endpoint["victim"] == facts.row.key.victim and endpoint.get("reads_at_most"):
+                yield "no", CUT_PROMPTS.format(tokens=endpoint["reads_at_most"])
         for other in rest:
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from medstress.api.checked import checked
 from medstress.api.given import Answering, is_answering, plain, victim_keys
 from medstress.attacks.protocol import Attack, attack_fault
-from medstress.backends.python.functions import wrap_function
+from medstress.backends.python import wrap_function
 from medstress.core import registry
 from medstress.core.calls import Backend
 from medstress.core.clusters import clusters_of

@@ -15,6 +15,7 @@ from pydantic import Field
 from medstress.attacks.names import (
     BY_CHOICES,
     MAX_BUDGET,
+    MAX_EXPONENT,
     Choices,
     EditDistance,
     GoalText,
@@ -64,7 +65,7 @@ class EntitySubstitution(Substitution):
 
     sampler: Literal["random", "pdws", "nearest", "farthest", "exhaustive"] = "pdws"
     """`exhaustive`: every name once, the nearest first, without early stop."""
-    n: Annotated[float, Field(ge=-200, le=200)] | None = None
+    n: Annotated[float, Field(ge=-MAX_EXPONENT, le=MAX_EXPONENT)] | None = None
     """Exponent of `pdws`."""
     budget: Annotated[int, Field(ge=1, le=UNBOUNDED)] = BY_CHOICES
     """Perturbed queries per item, 1 to 1,000, probes included. Default 8; 7 as_released, where

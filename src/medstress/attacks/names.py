@@ -37,6 +37,7 @@ Variants: TypeAlias = Literal["exclude", "mark"]
 BY_CHOICES: Any = None
 """Placeholder for a default that depends on `choices`; the attack fills it in."""
 MAX_BUDGET = 1000
+MAX_EXPONENT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -40,13 +39,11 @@ from medstress.core.outcomes import (
     Replaced,
     Targeted,
     Untargeted,
-    parse_goal,
 )
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
 from medstress.core.seeding import rng_for
-from medstress.prompts import PromptSet
-from medstress.prompts.exemplars import Exemplar
+from medstress.tasks.prompt_sets import Exemplar, PromptSet
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -443,7 +440,7 @@ def attack_fault(made: Any) -> str | None:
     """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
     if not isinstance(made, Attack):
         return "is no Attack: its class has to inherit medstress.plugin.Attack"
-    if hasattr(made, "traits") and not isinstance(made, Legacy):
+    if hasattr(made, "traits"):
         return (
             "declares traits: name, budget, needs and the like are attributes of the attack itself"
         )
@@ -514,159 +511,3 @@ def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> It
         return
     finally:
         steps.close()
-
-
-class SearchOn(StrEnum):
-    """After which success a search goes on."""
-
-    NEVER = "never"
-    """The first success ends it."""
-    INVALID = "invalid"
-    """A success that the attack's rules refute does not end it."""
-    SMALLER = "smaller"
-    """A success of several edits does not end it: fewer may be enough."""
-    ALWAYS = "always"
-    """No success ends it: every query is asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackTraits:
-    """What an attack declares about itself; all but `stream` and `budget` have defaults."""
-
-    stream: str
-    """Name of the random stream. Leave parameters out: attacks that differ in them share draws."""
-    budget: int
-    """The most perturbed queries one trial may ask."""
-    deterministic: bool = False
-    """Whether the seed changes nothing; such attacks run once, with seed null."""
-    goal: Goal | str = "untargeted"
-    """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
-    unreadable_is_success: bool = False
-    """For a goal given as text: whether an unreadable answer is a success."""
-    item_kinds: frozenset[str] = frozenset({QUESTIONS})
-    """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs` (labelled
-    pairs included)."""
-    needs_entities: bool = True
-    """Whether it draws names of an `[[entities]]` group; else it runs without one."""
-    needs_names: bool = False
-    """Whether it asks for the drugs and diseases in a text (`resources.names_in`)."""
-    needs_drugs: bool = False
-    """Whether it asks for brand and generic names of drugs (`resources.drugs`)."""
-    needs_passages: bool = False
-    """Whether it reads the other passages of the data set (`resources.passages`)."""
-    edits_only: frozenset[str] = frozenset()
-    """The fields it edits, such as `passage`; empty: any. A victim whose prompt shows none of them
-    is not attackable."""
-    changes_evidence: bool = False
-    """Whether the text no longer supports the key after its edits, so that a lost answer is no
-    error."""
-    needs_scores: str | None = None
-    """The parameter, as written in TOML, for which the victim must give scores; None: no need."""
-    roles: Mapping[str, bool] = field(default_factory=dict)
-    """Models it asks beside the victim, such as `attacker`, and whether it needs them."""
-    repeats: int = 1
-    """Trials per item and seed."""
-    is_static: bool = False
-    """Whether it asks one perturbed copy of every item, including those wrong at baseline; see
-    `Attack.is_static_on`."""
-    search_on: SearchOn = SearchOn.NEVER
-    """After which success the search goes on."""
-    may_be_refuted: bool = True
-    """Whether its rules may refute a success: such a success is asked again, as the first is."""
-    attack_all: bool = False
-    """Whether items that are wrong at baseline are attacked too; no rate counts them."""
-    asks_wrong: bool = False
-    """Whether an item that is wrong at baseline is asked once, to see whether the edit makes the
-    answer right."""
-    keeps_answers: bool = False
-    """Whether the option of every answer is kept with the trial, for rates over all variants. A
-    control beside such an attack asks all its variants too, of the same items."""
-    needs_listing: str | None = None
-    """Why the options must stand in the victim's prompt; None: they need not. A victim whose prompt
-    lists none is refused."""
-    follows_up: bool = False
-    """Whether it goes on speaking after the victim's answer (edits of `follow_up`). A victim that
-    holds no conversation is refused."""
-    control: str | None = None
-    """The control that stands beside it by default; None: as the way of asking has it."""
-    puts_one_name: bool = False
-    """Whether every candidate holds one name of the vocabulary, which bounds its length."""
-    adds_bytes: int | None = None
-    """The most bytes that its edits add to a prompt; None if that is unknown or `puts_one_name`."""
-    reasoning_tokens: int | None = None
-    """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
-    (`Attack.turns`); None for those that ask single questions."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # may come as text
-
-    @property
-    def in_turns(self) -> bool:
-        """Whether the victim is asked in a conversation, about the clean item too."""
-        return self.reasoning_tokens is not None
-
-
-_ENDS: Mapping[SearchOn, Ends] = {
-    SearchOn.NEVER: "success",
-    SearchOn.INVALID: "valid",
-    SearchOn.SMALLER: "smallest",
-    SearchOn.ALWAYS: "all",
-}
-
-
-class Legacy(Attack):
-    """An attack described by `traits`. Goes with the last of them."""
-
-    @property
-    @abstractmethod
-    def traits(self) -> AttackTraits:
-        """What it is."""
-
-    stream = property(lambda self: self.traits.stream)
-    budget = property(lambda self: self.traits.budget)
-    takes = property(lambda self: self.traits.item_kinds)
-    fields = property(lambda self: self.traits.edits_only)
-    ends = property(lambda self: _ENDS[self.traits.search_on])
-    is_random = property(lambda self: not self.traits.deterministic)
-    is_judged = property(lambda self: not self.traits.changes_evidence)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """From the traits."""
-        t = self.traits
-        needs: dict[Need, bool] = {
-            "names": t.needs_entities,
-            "mentions": t.needs_names,
-            "drugs": t.needs_drugs,
-            "passages": t.needs_passages,
-            "scores": bool(t.needs_scores),
-            "listing": bool(t.needs_listing) or "options" in t.edits_only,
-            "follow_up": t.follows_up,
-            "paraphraser": "paraphraser" in t.roles,
-        }
-        return frozenset(need for need, is_needed in needs.items() if is_needed)
-
-    @property
-    def success(self) -> Goal:
-        """From the traits."""
-        goal = self.traits.goal
-        unreadable = self.traits.unreadable_is_success
-        return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
-
-    @property
-    def every_item(self) -> bool:
-        """From the traits."""
-        return self.traits.attack_all or self.traits.is_static
-
-    @property
-    def control(self) -> str | None:
-        """From the traits."""
-        return self.traits.control or "no_op"
-
-    def is_static_on(self, item: Any) -> bool:
-        """From the traits."""
-        return self.traits.is_static
-
-    def asks_copy_of(self, item: Any) -> bool:
-        """From the traits."""
-        return self.is_static_on(item)

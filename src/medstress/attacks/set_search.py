@@ -2,7 +2,7 @@
 
 Each is a sub-generator under the budget of the trial. Sets are asked from small to large along
 one path; edits are then removed from the first that succeeds, while queries remain
-(`SearchOn.SMALLER`). A single edit that succeeds ends the trial.
+(`ends = "smallest"`). A single edit that succeeds ends the trial.
 """
 
 from __future__ import annotations

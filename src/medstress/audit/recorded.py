@@ -53,11 +53,11 @@ from medstress.experiment.plan.sentence_groups import (
     with_names,
 )
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
-from medstress.prompts import DEFAULT as DEFAULT_PROMPTS
-from medstress.prompts import load_prompts
-from medstress.prompts import shipped as shipped_prompt_sets
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
+from medstress.tasks.prompt_sets import DEFAULT_SET as DEFAULT_PROMPTS
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.prompt_sets import shipped_sets as shipped_prompt_sets
 from medstress.tasks.victim import Victim
 
 _SHIPPED: Mapping[str, tuple[Any, ...]] = {

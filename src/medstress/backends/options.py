@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ANSWER_SECONDS = 300.0
 """Default time limit of one request."""
@@ -60,5 +61,9 @@ class BackendOptions:
     `any`."""
     structured: bool = True
     """openai: send a call's JSON schema to the server."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """openai: fields added to each request."""
+    omit: tuple[str, ...] = ()
+    """openai: fields left out of each request."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that relative paths start from."""

@@ -17,14 +17,14 @@ def listing(kind: str) -> list[tuple[str, str]]:
 
         return sorted(SUMMARIES.items())
     if kind == "prompts":
-        from medstress.prompts import load_prompts, shipped
+        from medstress.tasks.prompt_sets import load_prompts, shipped_sets
         from medstress.tasks.templates import load_template, shipped_prompts
 
         own = [(name, load_template(name).summary) for name in shipped_prompts()]
-        sets = [(name, f"medfuzz: {load_prompts(name).summary}") for name in shipped()]
+        sets = [(name, f"medfuzz: {load_prompts(name).summary}") for name in shipped_sets()]
         return own + sets
     if kind == "parsers":
-        from medstress.tasks.parsers import SUMMARIES as PARSERS
+        from medstress.tasks.reading import SUMMARIES as PARSERS
 
         return list(PARSERS.items())
     if kind == "text_scores":

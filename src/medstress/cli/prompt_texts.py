@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.files.writing import Access, write_text
-from medstress.prompts import shipped, texts_of
+from medstress.tasks.prompt_sets import shipped_sets, texts_of
 from medstress.tasks.templates import SUFFIX, load_template, shipped_prompts
 
 
@@ -16,9 +16,9 @@ def prompt_texts(name: str) -> dict[str, str]:
     Raises:
         UsageError: no prompt has this name.
     """
-    if name in shipped():
+    if name in shipped_sets():
         return texts_of(name)
-    known = [*shipped_prompts(), *shipped()]
+    known = [*shipped_prompts(), *shipped_sets()]
     if name not in known:
         raise UsageError(
             f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}"

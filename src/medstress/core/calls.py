@@ -24,11 +24,33 @@ class Message:
     content: str
 
 
-LENGTH = "length"
-"""The `finish_reason` of a truncated text."""
+LENGTH, WITHHELD = "length", "content_filter"
+"""The `finish_reason` of a truncated text, and of one that a content filter withheld."""
 
 Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or a conversation that the back end renders with the model's chat template."""
+
+
+def without_system(turns: Sequence[Message]) -> tuple[Message, ...]:
+    """Return a conversation for a template without system turns, or one that alternates roles.
+
+    System text goes to the head of the first user turn; neighbours of one role are joined.
+
+    >>> without_system([Message("system", "Be brief."), Message("user", "Which?")])
+    (Message(role='user', content='Be brief.\\n\\nWhich?'),)
+    """
+    lead = [turn.content for turn in turns if turn.role == "system" and turn.content]
+    joined: list[Message] = []
+    for turn in turns:
+        texts = [turn.content]
+        if turn.role == "system":
+            continue
+        if turn.role == "user" and lead:
+            texts, lead = [*lead, *texts], []
+        if joined and joined[-1].role == turn.role:
+            texts = [joined.pop().content, *texts]
+        joined.append(Message(turn.role, "\n\n".join(texts)))
+    return (Message("user", "\n\n".join(lead)), *joined) if lead else tuple(joined)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +75,9 @@ class Generate:
     """The JSON schema of the text, as canonical JSON: an object whose properties are all required,
     with no others allowed. None: any text. Only back ends that declare `structured` get a schema;
     for the others the prompt must describe the format."""
-    options: tuple[str, ...] = field(default=(), compare=False)
-    """Texts of the options among which a reader looks for the answer: a back end may stop once
-    `option_letters.is_decided`. Not part of the call, because a longer text reads the same."""
+    is_over: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
+    """Says of a text so far that no more of it is read, so that a back end may stop. Not part of
+    the call, because a longer text reads the same. None: the text is wanted whole."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -164,10 +186,13 @@ class Generated:
     text: str
     """The generated text, including reasoning in tags if the model writes it that way."""
     finish_reason: str | None = None
-    """`LENGTH` if the text was truncated at `max_new_tokens`; None if it ended, if its reader
-    needed no more, or if that is unknown."""
+    """`LENGTH` if the text was truncated at `max_new_tokens`; `WITHHELD` if a content filter keeps
+    it, so that the text is empty; None if it ended, if its reader needed no more, or if that is
+    unknown."""
     reasoning: str | None = None
     """Reasoning that a server returns apart from the text."""
+    note: str | None = None
+    """Why there is no text to read."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -186,6 +211,9 @@ class Scored:
     """One value per continuation, option or label, natural log."""
     n_tokens: tuple[int, ...]
     """The number of tokens each value sums over; for `Rank`, the tokens of the pair."""
+    note: str | None = None
+    """Which form of the letters carried the mass in a server's list (METHODS 1.2), or why there are
+    no values."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -313,6 +341,13 @@ class Backend(ABC):
     def window(self) -> Window | None:
         """How much the model reads at once; None if that is unknown or has no limit."""
         return None
+
+    def too_long(self, calls: Sequence[Call]) -> list[str | None]:
+        """Return why each call is longer than the model reads, without computing anything.
+
+        None for a call that fits, and where that is unknown.
+        """
+        return [None] * len(calls)
 
     def token_starts(self, text: str) -> Sequence[int] | None:
         """Return where the model's tokens begin in a text, in characters; None if unknown."""

@@ -151,22 +151,22 @@ BACKENDS = {
         "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
     ),
     "openai": Entry(
-        "medstress.backends.server.openai:open_backend",
+        "medstress.backends.openai:open_backend",
         "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
     ),
     "llama_cpp": Entry(
-        "medstress.backends.llama_cpp.backend:open_backend",
+        "medstress.backends.llama_cpp:open_backend",
         "GGUF files through llama.cpp, in process; extra: llama-cpp",
     ),
     "python": Entry(
-        "medstress.backends.python.functions:open_backend",
+        "medstress.backends.python:open_backend",
         "a function of yours: module:function or file.py",
     ),
     "spacy": Entry(
         "medstress.backends.spacy:open_backend", "a spaCy pipeline, for entities; extra: spacy"
     ),
     "sentence_transformers": Entry(
-        "medstress.backends.local.sentence_transformers:open_backend",
+        "medstress.backends.local.encoders:open_sentence_backend",
         "bi-encoders (cosine of sentence vectors) and cross-encoders, for sentence pairs",
     ),
     "mock": Entry(

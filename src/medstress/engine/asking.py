@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import cast
 
 from medstress.core.calls import Answer, Failure, Reply, Request
@@ -166,3 +167,53 @@ class Flows:
                     # The query is kept beside its flow so that its id cannot be reused.
                     self._started[id(query)] = (query, started)
                 yield from _shifted(self._started[id(query)][1].requests, self.offset(query))
+
+
+def answer_all(
+    flows: Sequence[Flow], purpose: Purpose, n_before: int
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
+    """Run flows side by side, turn by turn, until all have ended.
+
+    Args:
+        flows: one for each query; not started.
+        purpose: why their calls are made.
+        n_before: queries of this work that came before; those of the flows count on from it.
+
+    Yields:
+        Rounds with the open requests of all flows, flow by flow.
+
+    Returns:
+        Their predictions, same order.
+
+    Raises:
+        UnansweredError: a call failed.
+    """
+    open_: dict[int, tuple[Request, ...]] = {i: next(flow) for i, flow in enumerate(flows)}
+    n_calls = dict.fromkeys(open_, 0)
+    ended: dict[int, Prediction] = {}
+    while open_:
+        numbers = [
+            (n_before + i + 1, n_calls[i] + k)
+            for i, wanted in open_.items()
+            for k in range(len(wanted))
+        ]
+        replies = yield CallRound(
+            role=VICTIM,
+            purpose=purpose,
+            query=numbers[0][0],
+            call=0,
+            requests=tuple(request for wanted in open_.values() for request in wanted),
+            candidate=None,
+            numbers=tuple(numbers),
+        )
+        given = iter(replies)
+        # Read before any flow goes on: one failed call ends the work.
+        answers = {i: answers_of(tuple(islice(given, len(open_[i])))) for i in open_}
+        for i, known in answers.items():
+            n_calls[i] += len(known)
+            try:
+                open_[i] = flows[i].send(known)
+            except StopIteration as stop:
+                ended[i] = stop.value
+                del open_[i]
+    return tuple(ended[i] for i in sorted(ended))

@@ -328,8 +328,9 @@ class StoredAttack(LeavesOut, Attack):
         return self.of.is_copy
 
     def asks_copy_of(self, item: Any) -> bool:
-        """Return that of the attack."""
-        return self.of.asks_copy_of(item)
+        """Return that of the attack; not for an item that was too long to be asked about."""
+        is_asked = self.verdict != Verdict.NOT_ATTACKABLE or bool(self.calls)
+        return is_asked and self.of.asks_copy_of(item)
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
         """Judge by the attack's rules; by what is stored where they read what is not here."""

@@ -17,10 +17,9 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult
-from medstress.engine.asking import UnansweredError, answers_of
+from medstress.engine.asking import UnansweredError, answer_all, answers_of
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
 from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.side_by_side import answer_all
 from medstress.tasks.flows import changed
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import Task

@@ -6,7 +6,7 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Reply
-from medstress.core.errors import MedstressError, TrialError
+from medstress.core.errors import BudgetExhausted, MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import Outcome, Prediction, Verdict
-from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
@@ -33,11 +33,50 @@ from medstress.engine.asking import (
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.result import TrialResult
-from medstress.engine.session import Session
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Draws
+
+
+class Session:
+    """Wraps the generator of one attack on one item.
+
+    Read `step`, answer with `tell`, until `step` is None; then `pick` is the candidate the
+    attack prefers.
+    """
+
+    def __init__(self, attack: Attack, item: Any, rng: Draws, resources: Any) -> None:
+        self._steps = attack.run(item, rng, resources)
+        self.step: Step | None = None
+        self.pick: Edited | None = None
+        self._advance(self._steps.__next__)
+
+    def tell(self, replies: Replies) -> None:
+        """Send the answers to the current step, same length and order."""
+        self._advance(self._steps.send, replies)
+
+    def refuse(self, remaining: int) -> None:
+        """Throw `BudgetExhausted` at the current step, which asks for more than is left."""
+        self._advance(self._steps.throw, BudgetExhausted(remaining))
+
+    def close(self) -> None:
+        """Close the attack at its current step."""
+        self.step = None
+        self._steps.close()
+
+    def _advance(self, move: Callable[..., Step], *values: Any) -> None:
+        try:
+            self.step = move(*values)
+        except StopIteration as stop:
+            self.step, self.pick = None, stop.value
+        except BudgetExhausted:
+            self.step = None
+        else:
+            if self.step is None:
+                # None would read as the attack's end, and its next queries would be lost.
+                raise TypeError("it yielded None; expected a step")
+
 
 MAX_REFUSALS = 100
 DEFECT = "a defect of attack or task: "
@@ -122,10 +161,11 @@ def conduct(trial: Trial) -> TrialFlow:
     result, attack = TrialResult(unit=trial.item.unit), trial.attack
     try:
         is_copied = attack.asks_copy_of(trial.item)
-        reason = _unseen(trial) or attack.obstacle(trial.item, trial.resources)
+        too_long = trial.victim.too_long.get((trial.dataset, trial.item.id))
+        reason = too_long or _unseen(trial) or attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            if not is_copied:
+            if too_long or not is_copied:
                 return result
         elif isinstance(attack, ControlArm):
             attack = attack.at(trial.item, trial.rng(attack.of), trial.resources)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from medstress.backends.models.token_tree import shared_length
+from medstress.backends.local.tokens import shared_length
 from medstress.core.text import Edit
 from medstress.explain.calls import Texts, first_texts
 from medstress.tasks.multiple_choice import Flow

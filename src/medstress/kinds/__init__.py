@@ -33,6 +33,7 @@ class VictimKeys(Protocol):
     """A text or None; like the next two, one of the words that the table knows."""
     text_score: Any
     parser: Any
+    thoughts: tuple[str, str] | None
     max_new_tokens: int
     reasoning_tokens: int | None
     temperature: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from medstress.backends.llama_cpp.backend import NO_TEXT
+from medstress.backends.llama_cpp import NO_TEXT
 from medstress.core import registry
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
@@ -73,7 +73,9 @@ def task_of(
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
                 "leave it out"
             )
-        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
+        return MultipleChoice(
+            template=template, answer_by=AnswerBy.CHOICE, parser=parser, thoughts=table.thoughts
+        )
     answer_by = AnswerBy(table.answer_by or AnswerBy.LETTER)
     if _CALLS[answer_by] not in kinds:
         raise UsageError(
@@ -102,6 +104,7 @@ def task_of(
         answer_by=answer_by,
         text_score=TextScore(table.text_score),
         parser=parser,
+        thoughts=table.thoughts,
         decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
         reasoning_tokens=table.reasoning_tokens,
     )

@@ -14,13 +14,14 @@ from medstress.experiment.file.sources import Source
 from medstress.experiment.plan.plan import Prepared
 from medstress.running.medfuzz_tests import FAITHFULNESS, Selection, no_success, significance
 from medstress.running.opened import opened_victims
-from medstress.running.opening import Wish
+from medstress.running.opening import Wish, check_whole
 from medstress.running.own_runs import OwnRun, own_run, who_is_asked
 from medstress.running.prepare import Watcher, prepare, resolve
 from medstress.running.run import execute
 from medstress.running.stages import FollowUp, Stage
-from medstress.store.reader import read
+from medstress.store.reader import RunReader, read
 from medstress.store.run_store import lock_folder
+from medstress.store.shards import shard_of
 
 
 def ask(
@@ -61,7 +62,12 @@ def ask(
     """
     watcher = watcher or Watcher()
     given: str | Path | Mapping[str, Any] | Source | None = experiment
-    own = read(folder, lambda one: given or own_run(folder, one.manifest, one.commits_after))
+
+    def who_ran(reader: RunReader) -> Any:
+        check_whole(folder, shard_of(reader.manifest))
+        return given or own_run(folder, reader.manifest, reader.commits_after)
+
+    own = read(folder, who_ran)
     if isinstance(own, OwnRun):
         own.check_targets()
         given, overrides = own.experiment, (*own.overrides, *overrides)

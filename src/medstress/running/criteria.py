@@ -23,7 +23,7 @@ from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.kinds import KINDS, Kind
-from medstress.significance.families import fixed_family
+from medstress.significance.settings import fixed_family
 from medstress.store.run_store import FILE
 
 Row: TypeAlias = tuple[str, str, str, str]

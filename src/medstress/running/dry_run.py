@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from medstress.analyses.families import Statistic
 from medstress.analyses.run import Run, contrast, pair
@@ -36,8 +36,8 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.running.expected import Size, Usual, expected, size_of, usual_of
 from medstress.significance.bounds import bound_of
+from medstress.significance.controls import MAX_ROUNDS
 from medstress.significance.settings import settings_of
-from medstress.significance.writer import MAX_ROUNDS
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.earlier_answers import spent_in
 from medstress.store.run_store import FILE
@@ -223,6 +223,21 @@ def follow_up_lines(
             yield ", ".join(parts)
 
 
+class _Plan(NamedTuple):
+    """What is known of a trial before it is asked."""
+
+    n: int
+    """The most queries."""
+    n_checks: int | None
+    """The most checks; None where the item cannot be attacked."""
+    growth: float
+    """The most bytes that edits add."""
+    is_copied: bool
+    """Whether a copy is asked in any case."""
+    near: frozenset[str]
+    """Of a control: the fields of the attack that half of its edits are in."""
+
+
 class _Counting:
     """Counts the trials of a plan, each on the bill of its model."""
 
@@ -234,13 +249,13 @@ class _Counting:
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
         self._draws: dict[int, tuple[Attack, str]] = {}
-        self._plans: dict[Hashable, tuple[int, int | None, float, bool]] = {}
+        self._plans: dict[Hashable, _Plan] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
         attack, item, label = trial.attack, trial.item, trial.victim.label
         draws = self._drawn(attack, trial.attack_label)
-        n, most_checks, growth, is_copied = self._plan(trial)
+        n, most_checks, growth, is_copied, near = self._plan(trial)
         if most_checks is None and not is_copied:
             return
         tables, usual = self._prepared.experiment, self._usual[label]
@@ -250,7 +265,8 @@ class _Counting:
         self._bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
         about, lost = expected(attack, n, usual, is_control=is_control)
-        drawn = (label, draws, trial.dataset, trial.group, item.id, trial.seed or 0, trial.repeat)
+        place = (trial.dataset, trial.group, item.id)
+        drawn = (label, draws, near, *place, trial.seed or 0, trial.repeat)
         if isinstance(attack, ControlArm):
             # Equal arms ask the same variants, so that the longest holds the others.
             new, most = self._unpaid(drawn, n), n + n_checks
@@ -365,18 +381,19 @@ class _Counting:
             self._draws[id(attack)] = attack, draws  # it lives, so that its id stays
         return self._draws[id(attack)][1]
 
-    def _plan(self, trial: Trial) -> tuple[int, int | None, float, bool]:
-        """Return a trial's most queries and checks, the bytes edits add, and if it is a copy.
-
-        Checks are None where the item cannot be attacked. Seeds and models differ in nothing here.
-        """
+    def _plan(self, trial: Trial) -> _Plan:
+        """Return what seeds and models do not differ in."""
         attack, item, resources = trial.attack, trial.item, trial.resources
         is_unseen = attack.is_unseen_by(trial.victim)
-        key = (id(attack), is_unseen, trial.dataset, trial.group, item.id, item.unit)
+        is_long = (trial.dataset, item.id) in trial.victim.too_long
+        key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
-            n, n_checks, growth = 0, None, math.inf
-            is_open = not is_unseen and attack.obstacle(item, resources) is None
-            is_copied = attack.asks_copy_of(item)
+            n, n_checks, growth, near = 0, None, math.inf, frozenset[str]()
+            is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
+            is_copied = attack.asks_copy_of(item) and not is_long
+            if is_open and isinstance(attack, ControlArm):
+                attack = attack.at(item, trial.rng(attack.of), resources)
+                near = attack.near
             if is_open or is_copied:
                 queries = never_lost(attack, item, resources)
                 n = attack.budget if queries is None else len(queries)
@@ -391,7 +408,7 @@ class _Counting:
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
             if "names" in attack.needs:
                 growth = self._longest(resources.perturbations.names)
-            self._plans[key] = n, n_checks, growth, is_copied
+            self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
         return self._plans[key]
 
     def _longest(self, names: Sequence[str]) -> int:

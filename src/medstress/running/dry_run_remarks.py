@@ -74,8 +74,8 @@ def length_lines(prepared: Prepared) -> Iterator[str]:
             continue
         yield (
             f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off "
-            '(finish_reason = "length") and counts as unreadable, never as right or as a success, '
-            "so raise the limit for a model that reasons before it answers"
+            '(finish_reason = "length") and unreadable unless it states an answer before, never '
+            "right or a success, so raise the limit for a model that reasons before it answers"
         )
 
 

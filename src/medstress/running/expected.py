@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from medstress.attacks.protocol import Attack
-from medstress.backends.server.replies import most_tokens, plain
+from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.items import Question
 from medstress.experiment.plan.plan import Prepared

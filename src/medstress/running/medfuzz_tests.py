@@ -18,10 +18,15 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sentence_groups import free_group
 from medstress.running.stages import Stage
 from medstress.significance.bounds import bound_of
-from medstress.significance.families import scope_of, with_refusal, with_scope
 from medstress.significance.mentions import mention_studies
 from medstress.significance.plan import Tools, outlook, studies
-from medstress.significance.settings import Settings, settings_of
+from medstress.significance.settings import (
+    Settings,
+    scope_of,
+    settings_of,
+    with_refusal,
+    with_scope,
+)
 from medstress.store.reader import RunReader
 
 _HASH = "blake2b-128:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -75,8 +75,8 @@ def merge_shards(
     shards: list[StoredShard] = []
     for number, folder in enumerate(map(Path, folders), 1):
         note(f"reading shard {number} of {len(folders)}")
-        with _at_rest(folder):
-            shard = read_shard(folder, whole=True)
+        _check_at_rest(folder)
+        shard = read_shard(folder, whole=True)
         with interpreting(folder / FILE):
             shards.append(_of_plan(shard, shards[0] if shards else shard))
     shards.sort(key=lambda shard: shard.shard)
@@ -133,18 +133,16 @@ def _no_shard(folder: Path, to: Path) -> UsageError | StoreError:
     return error
 
 
-@contextmanager
-def _at_rest(folder: Path) -> Iterator[None]:
-    """Keep a shard from being run while it is read.
+def _check_at_rest(folder: Path) -> None:
+    """Check that nobody runs a shard; who begins while it is read is seen at the end of reading.
 
     Raises:
         StoreError: it is run now.
     """
     path = folder / LOCK
-    lock = FileLock(path) if path.is_file() and not path.is_symlink() else None
-    if lock is None:
-        yield
+    if not path.is_file() or path.is_symlink():
         return
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -154,10 +152,7 @@ def _at_rest(folder: Path) -> Iterator[None]:
             ) from None
     except (NotImplementedError, OSError):
         pass  # nor where nothing can be written
-    try:
-        yield
-    finally:
-        lock.release()
+    lock.release()
 
 
 def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
@@ -339,7 +334,10 @@ def _joined(manifests_of_shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, value in manifest["performance"].items():
             performance[name] = performance.get(name, 0) + value
         for endpoint in manifest["endpoints"]:
-            endpoints.setdefault(endpoint["victim"], endpoint)
+            # What any shard learned of a server holds of all.
+            first = endpoints.get(endpoint["victim"], {})
+            given = {name: value for name, value in first.items() if value is not None}
+            endpoints[endpoint["victim"]] = {**endpoint, **given}
     return {
         "started": min(str(manifest["started"]) for manifest in manifests_of_shards),
         "endpoints": list(endpoints.values()),

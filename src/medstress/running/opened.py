@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from itertools import product
 
 from medstress.attacks.controls.arm import ControlArm
+from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
 from medstress.experiment.plan.attack_checks import check_probes
 from medstress.experiment.plan.conversations import check_conversations
-from medstress.experiment.plan.dataset_parts import with_fitting_passages
+from medstress.experiment.plan.dataset_parts import with_fitting_passages, with_long_items
 from medstress.experiment.plan.parts import open_victims
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import open_roles
@@ -86,6 +87,12 @@ def opened_victims(
         drop_unseen_controls(prepared)
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
+        ]
+        prepared.victims = [
+            with_long_items(victim, prepared.datasets, note)
+            if type(victim.backend).too_long is not Backend.too_long
+            else victim
+            for victim in prepared.victims
         ]
         if baselines:
             check_baselines(prepared)

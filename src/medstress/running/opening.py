@@ -207,14 +207,20 @@ def decide(
     return Opening(verb=Verb.NOTHING if held.is_complete else Verb.RESUME)
 
 
-def _check_shard(held: Held, wish: Wish) -> None:
-    folder, shard = held.folder, held.shard
-    if wish.asks_again and shard is not None:
+def check_whole(folder: Path, shard: Shard | None) -> None:
+    """Refuse to ask more about a shard."""
+    if shard is not None:
         raise StoreError(
             f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
             "the shards, complete the merged folder with `medstress run`, and give that one"
         )
-    if not wish.asks_again and shard != wish.shard:
+
+
+def _check_shard(held: Held, wish: Wish) -> None:
+    folder, shard = held.folder, held.shard
+    if wish.asks_again:
+        check_whole(folder, shard)
+    elif shard != wish.shard:
         holds = "a whole run" if shard is None else f"shard {shard}"
         wanted = "no --shard was given" if wish.shard is None else f"--shard is {wish.shard}"
         hint = "" if shard is None else f" give --shard {shard}, or"

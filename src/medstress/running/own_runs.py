@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from medstress.backends.python.functions import PythonBackend
+from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
 from medstress.experiment.file.config import Experiment

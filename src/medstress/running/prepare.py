@@ -46,7 +46,7 @@ from medstress.experiment.plan.sentence_groups import (
 from medstress.experiment.plan.spending import check_prices
 from medstress.running import criteria
 from medstress.running.follow_ups import prompt_encoder
-from medstress.significance.checks import check_items, check_tests
+from medstress.significance.settings import check_items, check_tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

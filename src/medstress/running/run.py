@@ -39,7 +39,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.stages import CHOICES, FollowUp, Stage, superseded
 from medstress.store.reader import RunReader, stored_manifest
 from medstress.store.root import SUPERSEDED
-from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
+from medstress.store.run_store import A_MOMENT, FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY, shard_of
 from medstress.store.shared_cache import open_shared
 
@@ -92,7 +92,7 @@ def perform(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-    wait: float = 0.0,
+    wait: float = A_MOMENT,
 ) -> Outcome:
     """Run, resume or extend an experiment or a shard of it.
 
@@ -206,7 +206,7 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
 
 @contextmanager
 def locked(
-    folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = 0.0
+    folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = A_MOMENT
 ) -> Iterator[FileLock]:
     """Hold a folder's lock; a folder in which no run was begun is left as it was.
 
@@ -445,7 +445,8 @@ def _follow_up(
                 watcher.announce(line)
             continue
         works = list(stage.works(bench, run))
-        _keep_plan(store, bench, run, stage, works)
+        # Of those of an experiment all trials have ended; what is open was begun by a stage.
+        _keep_plan(store, bench, run, stage, works, set() if wish.asks_again else store.open_ids())
         watcher.note(f"{stage.name}: {len(works):,}")
         if works:
             progress = _scheduler(store, bench, watcher).run(works, len(works))
@@ -459,16 +460,32 @@ def _follow_up(
 
 
 def _keep_plan(
-    store: RunStore, bench: Prepared, run: Run, stage: Stage, works: Sequence[FollowUp]
+    store: RunStore,
+    bench: Prepared,
+    run: Run,
+    stage: Stage,
+    works: Sequence[FollowUp],
+    left: set[str],
 ) -> None:
-    """Write what a stage asks, what was chosen for it and what it replaces, before its calls."""
+    """Write what a stage asks, what was chosen for it and what it replaces, before its calls.
+
+    Args:
+        store: the run.
+        bench: the experiment.
+        run: the same run, as it is read.
+        stage: what asks.
+        works: what it asks now.
+        left: follow-ups that were begun and not ended, which it replaces unless it asks them; a
+            later stage takes back its own.
+    """
     manifest = store.manifest()
     entries = dict(stage.entries(bench, run))
     choices = manifest.get(CHOICES, {})
     if (choice := dict(stage.choice(bench, run))) and choice not in choices.get(stage.name, ()):
         entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
     before = set(manifest.get(SUPERSEDED, ()))
-    now = before - {work.id for work in works} | superseded(stage, works, store.follow_ups())
+    own = {work.id for work in works}
+    now = (before | left) - own | superseded(stage, works, store.follow_ups())
     if now != before:
         entries[SUPERSEDED] = sorted(now)
     store.write_manifest(entries)

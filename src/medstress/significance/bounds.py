@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medstress.analyses.families import TURNS, Statistic
-from medstress.significance.panel import MAX_ROUNDS
+from medstress.significance.controls import MAX_DRAWS, MAX_ROUNDS
 from medstress.significance.settings import Settings
-from medstress.significance.writer import MAX_ROUNDS as TIMES_ASKED
 
 TURNS_AT_MOST = 5
 """Calls of a conversation if both confidences and answer have to be repaired."""
@@ -42,7 +41,7 @@ class Bound:
         if self.n_written:
             text += (
                 f", {self.n_written:,} calls to the attacker for controls (up to "
-                f"{TIMES_ASKED * self.n_written:,} if it repeats itself)"
+                f"{MAX_ROUNDS * self.n_written:,} if it repeats itself)"
             )
         return f"{text} and {self.n_votes:,} votes of judges" if self.n_votes else text
 
@@ -65,7 +64,7 @@ def bound_of(attempts: int, settings: Settings, *, votes: int = 0) -> Bound:
         if n < 1:
             continue  # nothing is asked if `max_calls` buys no control
         # Without loops, new controls are drawn for those that judges refuse.
-        drawn = n * (cost.n_looks or (MAX_ROUNDS if votes else 1))
+        drawn = n * (cost.n_looks or (MAX_DRAWS if votes else 1))
         bound = Bound(
             n_conversations=max(
                 bound.n_conversations, n * cost.n_conversations + 2 * statistic.n_samples

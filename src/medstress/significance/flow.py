@@ -15,8 +15,7 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import edit_rows
 from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
-from medstress.significance.controls import Controls
-from medstress.significance.panel import drawn_until, passing
+from medstress.significance.controls import Controls, drawn_until, passing
 from medstress.significance.settings import Settings
 from medstress.stats.permutation import LEAST_CONTROLS, ControlPlan, is_as_hard
 

@@ -16,9 +16,9 @@ from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
-from medstress.prompts import PromptSet
-from medstress.prompts.replies import Vote
 from medstress.significance.plan import Tools
+from medstress.tasks.prompt_sets import PromptSet
+from medstress.tasks.replies import Vote
 
 FIRST_SAMPLE = 3_000_000
 """First sample index of these votes, so that they differ from those of the gates' panel."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from medstress.analyses.attempts import pick_attempt
 from medstress.analyses.families import Attainable, ControlCost, Scope, Statistic
 from medstress.analyses.significance import family_counts, family_of
+from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
 from medstress.attacks.medfuzz.gates import GATES, Draft
@@ -22,17 +23,67 @@ from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.plan.conversations import victim_of
-from medstress.prompts.replies import Addition
 from medstress.significance.bounds import Bound, bound_of
-from medstress.significance.controls import Controls
+from medstress.significance.controls import Controls, RoleWriter
 from medstress.significance.flow import Success, significance_flow
 from medstress.significance.settings import Settings
-from medstress.significance.sharing import leaders
-from medstress.significance.writer import RoleWriter
 from medstress.store.codec import edits_text
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.replies import Addition
 from medstress.tasks.victim import Victim
+
+Described: TypeAlias = tuple[Trial, Sequence[Slot]]
+"""A success and the slots of its insertions."""
+
+
+def leaders(successes: Sequence[Described]) -> dict[str, Trial]:
+    """Return the success whose controls each success is compared with: itself or an earlier one.
+
+    Two successes on one item share one set of controls if their insertions are alike: the same
+    places, forms and categories, and about as many words. T of both is then estimated with the
+    leader's worked questions, which the other attack did not search.
+
+    The first has the smallest seed, then repeat, so that it does not matter when a seed joined.
+
+    Args:
+        successes: successes, in any order.
+
+    Returns:
+        The leader by trial identifier.
+    """
+    chosen: dict[str, Trial] = {}
+    heads: list[Described] = []
+    for one in sorted(successes, key=lambda one: (one[0].arm.seed or 0, one[0].repeat)):
+        head = next((head for head in heads if _alike(head, one)), None)
+        if head is None:
+            heads.append(one)
+        chosen[one[0].id] = one[0] if head is None else head[0]
+    return chosen
+
+
+def _alike(head: Described, one: Described) -> bool:
+    (first, slots), (second, others) = head, one
+    places = [(t.arm.place, t.arm.attack.label, t.item.id) for t in (first, second)]
+    return places[0] == places[1] and len(slots) == len(others) and all(map(_like, slots, others))
+
+
+def _like(ours: Slot, theirs: Slot) -> bool:
+    a, b = (
+        (
+            slot.field,
+            slot.at,
+            slot.lead,
+            slot.trail,
+            [(part.form, part.category) for part in slot.parts],
+        )
+        for slot in (ours, theirs)
+    )
+    return a == b and all(
+        is_similar_length(other.n_words, one.n_words)
+        for one, other in zip(ours.parts, theirs.parts, strict=True)
+    )
+
 
 TEMPERATURE = 1.0
 """Temperature at which reasonings are sampled for T (METHODS 2.4)."""

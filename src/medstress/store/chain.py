@@ -93,6 +93,10 @@ class _Commit:
     """The last row of each chained table."""
 
 
+class _GapError(Exception):
+    """A row is missing: its table, its number."""
+
+
 def link(db: sqlite3.Connection, chained: Chained) -> None:
     """Append a commit to the chain if rows were added since the last one.
 
@@ -103,8 +107,13 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
     before = _commit(found) if found else _first(chained)
     if last == before.last:
         return
-    apart = _digest_apart(db, chained, before.last, last)
-    digest = _digest(db, chained, before, last, apart)
+    rows = {
+        table: _rows(db, chained, table, was)
+        for table, was, now in zip(chained.tables, before.last, last, strict=True)
+        if now > was
+    }
+    apart = _digest_apart(chained, rows, before.last, last)
+    digest = _digest(chained, rows, before, last, apart)
     values = (before.id + 1, digest, *([apart] if chained.apart else ()), *last)
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
@@ -139,75 +148,50 @@ def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Bre
 
 
 def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[Break]:
+    rows = {table: _rows(db, chained, table) for table in chained.tables}
     before = _first(chained)
-    for row in db.execute(f"{_select(chained)} ORDER BY id"):
-        now = _commit(row)
-        if now.id != before.id + 1:
-            yield Break(
-                table="commits", row=before.id + 1, expected="a commit", found=f"commit {now.id}"
-            )
-        for table, was, last in zip(chained.tables, before.last, now.last, strict=True):
-            if last < was:
+    try:
+        for row in db.execute(f"{_select(chained)} ORDER BY id"):
+            now = _commit(row)
+            if now.id != before.id + 1:
                 yield Break(
                     table="commits",
-                    row=now.id,
-                    expected=f"at least {was} rows in {table}",
-                    found=str(last),
+                    row=before.id + 1,
+                    expected="a commit",
+                    found=f"commit {now.id}",
                 )
-            if table != chained.apart or whole:
-                yield from _gaps(db, table, was, last)
-        apart = now.apart
-        if whole:
-            apart = _digest_apart(db, chained, before.last, now.last)
-            if apart != now.apart:
-                assert chained.apart is not None
-                yield _differs(now, now.apart, apart, _span(chained, chained.apart, before, now))
-        elif chained.apart and (now.apart is None) != _stays(chained, chained.apart, before, now):
-            yield Break(table="commits", row=now.id, expected="digests of its rows", found="others")
-        digest = _digest(db, chained, before, now.last, apart)
-        if digest != now.digest:
-            spans = [_span(chained, table, before, now) for table in chained.tables]
-            yield _differs(now, now.digest, digest, ", ".join(filter(None, spans)))
-        before = now
-    for table, chain_ends, ends in zip(
-        chained.tables, before.last, _last_rows(db, chained), strict=True
-    ):
-        if ends > chain_ends:
-            yield Break(
-                table=table,
-                row=chain_ends + 1,
-                expected=f"the chain's last row {chain_ends}",
-                found=f"rows up to {ends}",
-            )
-        if ends < chain_ends:
-            yield Break(
-                table=table,
-                row=ends + 1,
-                expected=f"rows up to {chain_ends}",
-                found=f"rows up to {ends}",
-            )
-        (n,) = db.execute(f"SELECT COUNT(*) FROM main.{table}").fetchone()
+            for table, was, last in zip(chained.tables, before.last, now.last, strict=True):
+                if last < was:
+                    expected = f"at least {was} rows in {table}"
+                    yield Break(table="commits", row=now.id, expected=expected, found=str(last))
+            apart = now.apart
+            if whole:
+                apart = _digest_apart(chained, rows, before.last, now.last)
+                if apart != now.apart:
+                    assert chained.apart is not None
+                    span = _span(chained, chained.apart, before, now)
+                    yield _differs(now, now.apart, apart, span)
+            elif chained.apart and (apart is None) != _stays(chained, before.last, now.last):
+                expected = "digests of its rows"
+                yield Break(table="commits", row=now.id, expected=expected, found="others")
+            digest = _digest(chained, rows, before, now.last, apart)
+            if digest != now.digest:
+                spans = [_span(chained, table, before, now) for table in chained.tables]
+                yield _differs(now, now.digest, digest, ", ".join(filter(None, spans)))
+            before = now
+    except _GapError as gap:
+        table, row = gap.args
+        yield Break(table=table, row=row, expected="a row", found="none")
+    for table, last in zip(chained.tables, before.last, strict=True):
+        count = f"SELECT COUNT(*), COALESCE(MAX(id), 0) FROM main.{table}"
+        n, ends = db.execute(count).fetchone()
         if n != ends:
-            yield next(_gaps(db, table, 0, ends), None) or Break(
-                table=table, row=ends, expected=f"{ends} rows", found=f"{n}"
-            )
-
-
-def _gaps(db: sqlite3.Connection, table: str, after: int, last: int) -> Iterator[Break]:
-    """Yield the first missing row of a range."""
-    if last <= after:
-        return
-    count = f"SELECT COUNT(*) FROM main.{table} WHERE id > ? AND id <= ?"
-    if db.execute(count, (after, last)).fetchone()[0] == last - after:
-        return
-    expected = after + 1
-    for (row,) in db.execute(
-        f"SELECT id FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id", (after, last)
-    ):
-        if row != expected:
-            break
-        expected += 1
-    yield Break(table=table, row=expected, expected="a row", found="none")
+            numbers = db.execute(f"SELECT id FROM main.{table} ORDER BY id")
+            row = next(place for place, (row,) in enumerate(numbers, 1) if row != place)
+            yield Break(table=table, row=row, expected="a row", found="none")
+        if ends != last:
+            expected, row = f"the chain's last row {last}", min(ends, last) + 1
+            yield Break(table=table, row=row, expected=expected, found=f"rows up to {ends}")
 
 
 def _differs(now: _Commit, expected: bytes | None, found: bytes | None, spans: str) -> Break:
@@ -228,9 +212,10 @@ def _span(chained: Chained, table: str, before: _Commit, now: _Commit) -> str:
     return f"{table} {first}" if first == last else f"{table} {first} to {last}"
 
 
-def _stays(chained: Chained, table: str, before: _Commit, now: _Commit) -> bool:
-    at = list(chained.tables).index(table)
-    return before.last[at] == now.last[at]
+def _stays(chained: Chained, before: tuple[int, ...], last: tuple[int, ...]) -> bool:
+    """Return whether a commit added no row to the table apart."""
+    at = list(chained.tables).index(str(chained.apart))
+    return before[at] == last[at]
 
 
 def _select(chained: Chained) -> str:
@@ -254,8 +239,8 @@ def _last_rows(db: sqlite3.Connection, chained: Chained) -> tuple[int, ...]:
 
 
 def _digest(
-    db: sqlite3.Connection,
     chained: Chained,
+    rows: Mapping[str, sqlite3.Cursor],
     before: _Commit,
     last: tuple[int, ...],
     apart: bytes | None,
@@ -264,33 +249,47 @@ def _digest(
     # Where each table ends, so that no row can pass for one of another table.
     state.update(orjson.dumps([*before.last, *last, (apart or b"").hex()]))
     for table, was, now in zip(chained.tables, before.last, last, strict=True):
-        if table != chained.apart:
-            hash_rows(state, rows_between(db, chained, table, was, now))
+        if table != chained.apart and now > was:
+            hash_rows(state, _pages(rows[table], table, was, now))
     return state.digest()
 
 
 def _digest_apart(
-    db: sqlite3.Connection, chained: Chained, before: tuple[int, ...], last: tuple[int, ...]
+    chained: Chained,
+    rows: Mapping[str, sqlite3.Cursor],
+    before: tuple[int, ...],
+    last: tuple[int, ...],
 ) -> bytes | None:
-    if chained.apart is None:
+    if chained.apart is None or _stays(chained, before, last):
         return None
     at = list(chained.tables).index(chained.apart)
-    if before[at] == last[at]:
-        return None
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    hash_rows(state, rows_between(db, chained, chained.apart, before[at], last[at]))
+    hash_rows(state, _pages(rows[chained.apart], chained.apart, before[at], last[at]))
     return state.digest()
 
 
-def rows_between(
-    db: sqlite3.Connection, chained: Chained, table: str, after: int, last: int
+def _rows(
+    db: sqlite3.Connection, chained: Chained, table: str, after: int | None = None
+) -> sqlite3.Cursor:
+    """Return the rows of a table in order, from the first one on unless `after` is given."""
+    where = "" if after is None else f"WHERE id > {after}"
+    return db.execute(f"SELECT {chained.tables[table]} FROM main.{table} {where} ORDER BY id")
+
+
+def _pages(
+    rows: sqlite3.Cursor, table: str, after: int, last: int
 ) -> Iterator[list[tuple[object, ...]]]:
-    """Yield the rows of a table after one and up to another, page by page."""
-    query = f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id"
-    if last <= after:
-        return
-    cursor = db.execute(query, (after, last))
-    while page := cursor.fetchmany(_PAGE):
+    """Yield the next rows, which have the numbers after one and up to another, page by page.
+
+    Raises:
+        _GapError: one is missing.
+    """
+    while after < last:
+        page = rows.fetchmany(min(_PAGE, last - after))
+        if not page or page[-1][0] != after + len(page):
+            numbers = {row[0] for row in page}
+            raise _GapError(table, next(n for n in range(after + 1, last + 1) if n not in numbers))
+        after += len(page)
         yield page
 
 

@@ -23,9 +23,11 @@ def encode_answer(answer: Answer) -> str:
     if isinstance(answer, Chosen):
         return _dump(["c", answer.text, answer.answer, answer.scores])
     if isinstance(answer, Scored):
-        return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
+        noted = () if answer.note is None else (answer.note,)
+        return _dump(["s", _plain(answer.log_probs), answer.n_tokens, *noted])
     if isinstance(answer, Generated):
-        ended = [answer.finish_reason, answer.reasoning]
+        noted = () if answer.note is None else (answer.note,)
+        ended = [answer.finish_reason, answer.reasoning, *noted]
         return _dump(["g", answer.text, *(ended if any(ended) else ())])
     if isinstance(answer, Tagged):
         return _dump(["t", answer.labels])
@@ -44,15 +46,18 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
         return Scored(
             log_probs=tuple(map(float, parts[0])),
             n_tokens=tuple(map(int, parts[1])),
+            note=_text_or_none(parts[2]) if len(parts) > 2 else None,
             tokens_in=tokens_in,
             tokens_out=tokens_out,
         )
     if kind == "g":
-        finish_reason, reasoning = parts[1:] or (None, None)  # neither is stored for a plain reply
+        # None of these is stored for a plain reply.
+        finish_reason, reasoning, note = [*parts[1:], None, None, None][:3]
         return Generated(
             text=_text(parts[0]),
             finish_reason=_text_or_none(finish_reason),
             reasoning=_text_or_none(reasoning),
+            note=_text_or_none(note),
             tokens_in=tokens_in,
             tokens_out=tokens_out,
         )

@@ -76,7 +76,7 @@ def forget_all(db: sqlite3.Connection) -> None:
 
 def item_hashes(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """Return data set, id and hash of every item whose trials have begun."""
-    return db.execute("SELECT dataset, item_id, hash FROM items ORDER BY id").fetchall()
+    return db.execute("SELECT dataset, item_id, hash FROM main.items ORDER BY id").fetchall()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,11 @@ class EndedFollowUp:
     place: tuple[str, ...]
     """Data set, group, victim, attack and item."""
     spec: dict[str, Any]
+
+
+def open_ids(db: sqlite3.Connection) -> set[str]:
+    """Return the ids of what has begun and not ended."""
+    return {own for (own,) in db.execute("SELECT trial_id FROM trials WHERE verdict IS NULL")}
 
 
 def follow_ups(db: sqlite3.Connection) -> list[EndedFollowUp]:

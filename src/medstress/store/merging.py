@@ -23,7 +23,7 @@ import orjson
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.store.chain import RUN_CHAIN, head, link
-from medstress.store.opening import interpreting
+from medstress.store.opening import WITHOUT_LOCKS, how_to_read, interpreting, stamps
 from medstress.store.run_store import FILE
 from medstress.store.shards import SHARDS, StoredShard
 from medstress.store.views import make_schema
@@ -185,15 +185,18 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
 def _attached(db: sqlite3.Connection, shard: StoredShard) -> Iterator[None]:
     """Attach a shard as `s` for one transaction, in the state in which it was checked."""
     path = shard.folder / FILE
+    again = f"{shard.folder} was run while it was merged; merge once it has ended"
     with interpreting(path):
-        log = path.with_name(f"{path.name}-wal")
-        # Without a log, reading leaves no file in the folder, which may be read-only.
-        how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+        how, _ = how_to_read(path)
+        # Of what is attached from now on.
+        db.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if WITHOUT_LOCKS in how else 'NORMAL'}")
         db.execute("ATTACH ? AS s", (f"{path.resolve().as_uri()}?{how}",))
         db.execute("BEGIN")
         if head(db, "s") != shard.head:
-            raise StoreError(f"{shard.folder} was run while it was merged; merge once it has ended")
+            raise StoreError(again)
     yield
+    if stamps(path) != shard.stamps:
+        raise StoreError(again)
     db.execute("COMMIT")
     db.execute("DETACH s")
 

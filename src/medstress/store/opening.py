@@ -8,6 +8,7 @@ it is executed or followed. Answers and exchanges are compared with their digest
 
 from __future__ import annotations
 
+import os
 import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -15,10 +16,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from os import sep
 from pathlib import Path
 from traceback import extract_tb
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from medstress.core.errors import DataError, StoreError
 from medstress.files.inside import check_regular, is_locked
@@ -28,6 +28,8 @@ from medstress.store.database import SIDES
 from medstress.store.root import compute_root, current_root
 from medstress.store.trial_digest import wrong_rows
 
+Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+"""What a write to a file or its log changes."""
 LOCK = "run.lock"
 FORMAT = 4
 """The format of runs that is written and read."""
@@ -36,6 +38,7 @@ LONGEST_VALUE = 128 << 20
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
 _IN_MEMORY = 256 << 20
 """Bytes of a file whose temporary tables fit in memory; those of others go to nameless files."""
+WITHOUT_LOCKS = "vfs=unix-none"
 _STEP = 10_000
 _WORK_AT_LEAST = 20_000_000
 _WORK_A_BYTE = 60
@@ -145,15 +148,15 @@ def check_file(path: Path, schema: Schema = RUN) -> None:
 
 
 def _opened(path: Path, schema: Schema, with_digests: bool, *, is_busy: bool) -> OpenedRun:
-    has_log = _check_sides(path)
-    before = _stamps(path)
+    _check_sides(path)
+    before = stamps(path)
     try:
-        db, is_snapshot = _connected(path, has_log, is_busy)
+        db, is_snapshot = _connected(path, is_busy=is_busy)
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
 
     def is_unchanged() -> bool:
-        return is_snapshot or _stamps(path) == before
+        return is_snapshot or stamps(path) == before
 
     try:
         # One snapshot for all checks and reads, because another process may be writing.
@@ -167,7 +170,7 @@ def _opened(path: Path, schema: Schema, with_digests: bool, *, is_busy: bool) ->
             _check_values(db, path, schema)
             if with_digests:
                 _check_digests(db, path, schema)
-            if _stamps(path) == before:
+            if stamps(path) == before:
                 _sound[key] = before
         return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged)
     except BaseException as error:
@@ -179,43 +182,40 @@ def _opened(path: Path, schema: Schema, with_digests: bool, *, is_busy: bool) ->
         raise
 
 
-def _check_sides(path: Path) -> bool:
-    """Refuse files beside a database that SQLite would follow; return whether there is a log."""
+def _check_sides(path: Path) -> None:
+    """Refuse files beside a database that SQLite would follow."""
     size = check_regular(path)
-    log, _, journal = (check_regular(Path(f"{path}{side}")) for side in SIDES[1:])
+    *_, journal = (check_regular(Path(f"{path}{side}")) for side in SIDES[1:])
     if size and journal:
         raise StoreError(
             f"another program left {path} in the middle of a change ({path.name}-journal is there "
             "too); open it with that program, or restore an earlier copy"
         )
-    return bool(log)
 
 
-def _connected(path: Path, has_log: bool, is_busy: bool) -> tuple[sqlite3.Connection, bool]:
-    """Connect without leaving files behind; return also whether reads come from a snapshot.
+def how_to_read(path: Path, *, is_busy: bool = False) -> tuple[str, bool]:
+    """Return what a URI adds to read a database without leaving files behind, and whether readers
+    see a snapshot.
 
     Without a log nobody has written since the database was closed. A log that nobody writes to any
-    more is read by an index in this process's memory and without locks; the index on disk is for
-    readers beside a writer, whose file it is.
+    more is read by an index in this process's memory and without locks, which needs
+    `locking_mode = EXCLUSIVE`; the index on disk is for readers beside a writer, whose file it is.
     """
-    if not has_log:
-        return _connection(path, "immutable=1"), False
-    if not (is_busy or is_locked(path.with_name(LOCK))):
-        try:
-            return _connection(path, "vfs=unix-none", "locking_mode = EXCLUSIVE"), False
-        except sqlite3.OperationalError:
-            pass  # Windows has no such way to open
-    return _connection(path), True
+    if not check_regular(Path(f"{path}-wal")):
+        return "immutable=1", False
+    if is_busy or os.name == "nt" or is_locked(path.with_name(LOCK)):
+        return "mode=ro", True
+    return f"mode=ro&{WITHOUT_LOCKS}", False
 
 
-def _connection(path: Path, how: str = "", *pragmas: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode=ro&{how}".rstrip("&")
-    db = sqlite3.connect(uri, uri=True, isolation_level=None)
+def _connected(path: Path, *, is_busy: bool) -> tuple[sqlite3.Connection, bool]:
+    how, is_snapshot = how_to_read(path, is_busy=is_busy)
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
     try:
         harden(db)
         db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        for pragma in pragmas:
-            db.execute(f"PRAGMA {pragma}")
+        if WITHOUT_LOCKS in how:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
         (n_pages,), (size,) = (
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
         )
@@ -223,7 +223,7 @@ def _connection(path: Path, how: str = "", *pragmas: str) -> sqlite3.Connection:
     except BaseException:
         db.close()
         raise
-    return db
+    return db, is_snapshot
 
 
 def harden(db: sqlite3.Connection) -> None:
@@ -359,8 +359,8 @@ def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     return None
 
 
-def _stamps(path: Path) -> list[tuple[int, int, int] | None]:
-    """Return what a write to a file or its log changes."""
+def stamps(path: Path) -> Stamps:
+    """Return the stamps of a file and its log."""
 
     def stamp(file: Path) -> tuple[int, int, int] | None:
         try:
@@ -369,7 +369,7 @@ def _stamps(path: Path) -> list[tuple[int, int, int] | None]:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns
 
-    return [stamp(path), stamp(Path(f"{path}-wal"))]
+    return stamp(path), stamp(Path(f"{path}-wal"))
 
 
 _MALFORMED = (
@@ -384,7 +384,7 @@ _MALFORMED = (
 )
 """Errors that rows raise if medstress did not write them."""
 _MOST_SHOWN = 200
-_OURS = f"{sep}medstress{sep}"
+_OURS = f"{os.sep}medstress{os.sep}"
 
 
 @contextmanager

@@ -422,5 +422,5 @@ def _raw(body: str) -> str:
     if isinstance(answer, Generated):
         thought = f"<think>{answer.reasoning}" if answer.reasoning else ""
         thought += "</think>" if thought and answer.text else ""
-        return f"{thought}{answer.text}"
+        return f"{thought}{answer.text or answer.note or ''}"
     return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body

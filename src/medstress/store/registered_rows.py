@@ -67,7 +67,7 @@ def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
 
 def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
     known = db.execute(
-        "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
+        "SELECT id FROM main.items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
     ).fetchone()
     return _row(
         known,

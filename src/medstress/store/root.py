@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any
@@ -64,12 +64,14 @@ SELECT value FROM json_each(COALESCE((SELECT value FROM main.manifest WHERE key 
 AND id <= :manifest ORDER BY id DESC LIMIT 1), '[]'))
 """
 _ITEMS = """
-SELECT i.dataset, i.item_id, i.hash, COALESCE((
-    SELECT body FROM main.renewals WHERE item = i.id AND id <= :renewals
-    ORDER BY id DESC LIMIT 1), i.body)
-FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
+SELECT i.dataset, i.item_id, i.hash, COALESCE(r.body, i.body) FROM main.items i
+LEFT JOIN (
+    SELECT item, MAX(id) AS id FROM main.renewals WHERE id <= :renewals GROUP BY item
+) last ON last.item = i.id
+LEFT JOIN main.renewals r ON r.id = last.id
+WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
-_DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
+_DIGESTS = "SELECT trial, hex(digest) FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
 _TRIALS = f"""
 SELECT id, trial_id FROM main.trials
 WHERE id <= :trials AND trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY trial_id
@@ -100,30 +102,27 @@ def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) 
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
     """
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in _parts(db, last):
-        state.update(orjson.dumps(part))
-        state.update(b"\n")
-    return state.hexdigest()
-
-
-def _parts(db: sqlite3.Connection, last: Mapping[str, int] | None) -> Iterator[tuple[str, ...]]:
-    """Yield what a root is over, in order; of plan and items only digests."""
     now = last_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def add(*part: str, dumps: Callable[..., bytes] = orjson.dumps) -> None:
+        state.update(dumps(part, option=orjson.OPT_APPEND_NEWLINE))
+
     manifest = bound_manifest(db, last["manifest"])
-    yield "plan", text_digest(canonical_bytes(plan_of(manifest)))
+    add("plan", text_digest(canonical_bytes(plan_of(manifest))))
     if (n := answers_before_criteria(db, manifest)) is not None:
-        yield "criteria", str(n)
+        add("criteria", str(n))
     for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
-        yield "item", dataset, item_id, hash_, text_digest(body.encode())
+        add("item", dataset, item_id, hash_, text_digest(body.encode()))
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    digests: dict[int, bytes | None] = dict(db.execute(_DIGESTS, last))  # the last of a trial
+    digests: dict[int, str] = dict(db.execute(_DIGESTS, last))  # the last of a trial
     for trial, trial_id in db.execute(_TRIALS, last):
-        yield "trial", trial_id, (digests.get(trial) or b"").hex().upper()
+        add("trial", trial_id, digests.get(trial, ""))
         if has_findings:
             for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
-                yield "finding", name, value
+                add("finding", name, value)
+    return state.hexdigest()
 
 
 def answers_before_criteria(db: sqlite3.Connection, manifest: Mapping[str, Any]) -> int | None:

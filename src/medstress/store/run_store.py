@@ -54,6 +54,8 @@ FILE = DATABASE
 LOCK = "run.lock"
 SUMMARY = "summary.json"
 """The summary of a complete run, with the root that it belongs to."""
+A_MOMENT = 0.2
+"""Seconds to wait for a lock that a reader may try."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
 
@@ -61,7 +63,11 @@ R = TypeVar("R")
 
 
 def lock_folder(
-    folder: Path, access: Access | None = None, *, others: Iterable[str] = (), wait: float = 0.0
+    folder: Path,
+    access: Access | None = None,
+    *,
+    others: Iterable[str] = (),
+    wait: float = A_MOMENT,
 ) -> FileLock:
     """Make the folder if need be and lock it for this process; release the lock when done.
 
@@ -326,6 +332,10 @@ class RunStore:
     def follow_ups(self) -> list[forgetting.EndedFollowUp]:
         """Return every follow-up that has ended."""
         return self._run(forgetting.follow_ups)
+
+    def open_ids(self) -> set[str]:
+        """Return the ids of the trials and follow-ups that have begun and not ended."""
+        return self._run(forgetting.open_ids)
 
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""

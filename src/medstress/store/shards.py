@@ -14,7 +14,14 @@ from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break, head
 from medstress.store.missing import never_began, no_run
-from medstress.store.opening import ChainError, interpreting, open_for_reading, restrict
+from medstress.store.opening import (
+    ChainError,
+    Stamps,
+    interpreting,
+    open_for_reading,
+    restrict,
+    stamps,
+)
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges
 from medstress.store.views import make_views
@@ -46,6 +53,8 @@ class StoredShard:
     """Of these, trials that failed."""
     head: str | None
     """The digest of its last commit."""
+    stamps: Stamps
+    """Of its files."""
 
     @property
     def n_planned(self) -> int:
@@ -123,9 +132,12 @@ def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection
                     n_ended=n_ended,
                     n_failed=n_failed,
                     head=head(db),
+                    stamps=stamps(path),
                 ),
                 db,
             )
+            if not opened.is_unchanged():
+                raise StoreError(f"{folder} was run while it was read; merge once it has ended")
 
 
 def _wrong_call(db: sqlite3.Connection) -> str | None:

@@ -67,21 +67,25 @@ def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
     """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ."""
     # As `trial_digest`, with the part that all trials of an arm share hashed once.
     begun = {
-        arm: hashlib.blake2b(orjson.dumps(values)[:-1], digest_size=DIGEST_BYTES)
+        arm: hashlib.blake2b(orjson.dumps(values)[:-1] + b",", digest_size=DIGEST_BYTES)
         for arm, *values in db.execute(
             "SELECT id, dataset, grp, victim, attack, spec, seed FROM main.arms"
         )
     }
-    items = {row: of for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")}
+    items = {
+        row: orjson.dumps(of)[1:-1] + b","
+        for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
+    }
     rows = db.execute(
-        "SELECT v.id, v.verdict, v.result, v.exchanges, v.digest, t.arm, t.item, t.repeat, "
-        "t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "SELECT v.id, v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), v.exchanges, "
+        "v.verdict, t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
         "WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NOT NULL ORDER BY v.id"
     )
-    for row, verdict, result, exchanges, digest, arm, item, *trial in rows:
-        ended = [verdict, text_digest((result or "").encode()), (exchanges or b"").hex()]
+    for row, digest, arm, item, result, exchanges, verdict, repeat, trial_id in rows:
         state = begun[arm].copy()
-        state.update(b"," + orjson.dumps([*items[item], *trial, *ended])[1:])
+        state.update(items[item])
+        values = repeat, trial_id, verdict, text_digest(result), (exchanges or b"").hex()
+        state.update(orjson.dumps(values)[1:])
         if (expected := state.digest()) != digest:
             yield row, (digest or b"").hex(), expected.hex()
 

@@ -271,12 +271,15 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
 def arm_of(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
     """Return the arm of a stored trial; `record` is what the manifest says of its attack."""
     spec = json.loads(row.spec)
+    name, goal = spec["name"], spec.get("goal") or "untargeted"
+    if not (isinstance(name, str) and isinstance(goal, str)):
+        raise ValueError(f"the name or goal of attack {row.attack} is no text")
     attack = AttackRecord(
         label=row.attack,
-        name=spec["name"],
+        name=name,
         budget=int(spec.get("budget") or 1),
         params=spec,
-        goal=spec.get("goal") or "untargeted",
+        goal=goal,
         draws_names=bool(record.get("draws_names")),
         whole_copy=bool(record.get("whole_copy")),
         judged=bool(record.get("judged", True)),

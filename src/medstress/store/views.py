@@ -43,11 +43,12 @@ SELECT e.trial, e.attempt, e.seq, e.role, e.purpose, e.query, e.call, e.answer, 
 FROM main.exchanges e WHERE e.attempt = (
     SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
 """
+# Joined, not looked up item by item: `renewals` has no index.
 _ITEMS = """
 CREATE TEMP VIEW items AS
-SELECT i.id, i.dataset, i.item_id, i.hash, COALESCE((
-    SELECT body FROM main.renewals WHERE item = i.id ORDER BY id DESC LIMIT 1), i.body) AS body
-FROM main.items i
+SELECT i.id, i.dataset, i.item_id, i.hash, COALESCE(r.body, i.body) AS body FROM main.items i
+LEFT JOIN (SELECT item, MAX(id) AS id FROM main.renewals GROUP BY item) last ON last.item = i.id
+LEFT JOIN main.renewals r ON r.id = last.id
 """
 VIEWS = ("calls", "manifest", "trials", "exchanges", "items")
 """The views that `make_views` may make."""

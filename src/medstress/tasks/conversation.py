@@ -24,13 +24,11 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
-from medstress.option_letters import without_thoughts
-from medstress.prompts import PromptSet
-from medstress.prompts.exemplars import Exemplar
-from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
 from medstress.tasks.option_order import order_of, put_back, shown_in
-from medstress.tasks.parsers import DEFAULT, option_read
+from medstress.tasks.prompt_sets import Exemplar, PromptSet
+from medstress.tasks.reading import DEFAULT, Marks, letter_read, without_thoughts
+from medstress.tasks.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 
@@ -67,6 +65,8 @@ class Conversation:
     """Worked questions before the case."""
     parser: str = DEFAULT
     """Reads a generated answer."""
+    thoughts: Marks = None
+    """Opening and closing mark of the model's thoughts, beside the usual ones."""
     by_letter: bool = False
     """True if the answer is scored, False if it is generated."""
     in_turns: bool = True
@@ -116,6 +116,7 @@ class Conversation:
             "conversation": self.prompts.hash,
             "exemplars": [exemplar.id for exemplar in self.exemplars],
             "parser": self.parser,
+            "thoughts": self.thoughts and list(self.thoughts),
             "by_letter": self.by_letter,
             "in_turns": self.in_turns,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
@@ -158,7 +159,7 @@ class Conversation:
         call = Generate(self._prompt(turns), decoding, schema=schema)
         (reply,) = yield (Request(call),)
         assert isinstance(reply, Generated)
-        text = without_thoughts(reply.text)
+        text = without_thoughts(reply.text, self.thoughts)
         if not self.in_turns and _NEXT_TURN in text:
             # The model's own turn ends where the user's part begins.
             text, reply = text.split(_NEXT_TURN, 1)[0], replace(reply, finish_reason=None)
@@ -196,7 +197,7 @@ class Conversation:
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
         def answer(parsed: Letter) -> str | None:
-            return option_read(self.parser, parsed.answer, candidate.options)
+            return letter_read(self.parser, parsed.answer, candidate.options)
 
         def objection(parsed: Letter, letters: str) -> str | None:
             if answer(parsed) is not None:
@@ -217,7 +218,7 @@ class Conversation:
         (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, mass=mass)
+        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
     def _prompt(self, turns: list[Message]) -> Prompt:
         if self.in_turns:

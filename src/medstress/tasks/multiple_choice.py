@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeAlias
 
 from medstress.core.calls import (
@@ -23,10 +24,9 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate, Edited
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.option_letters import without_thoughts
 from medstress.tasks.follow_up import turns_after, without_follow_up
 from medstress.tasks.option_order import order_of, put_back, shown_in
-from medstress.tasks.parsers import DEFAULT, option_read
+from medstress.tasks.reading import DEFAULT, Marks, is_over, letter_read, without_thoughts
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.ties import break_tie
 
@@ -80,6 +80,8 @@ class MultipleChoice:
     """Used by `text` answering."""
     parser: str = DEFAULT
     """Used by `generate` answering and for texts that a function returns."""
+    thoughts: Marks = None
+    """Opening and closing mark of the model's thoughts, beside the usual ones."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
     reasoning_tokens: int | None = None
@@ -92,6 +94,7 @@ class MultipleChoice:
             "answer_by": self.answer_by.value,
             "text_score": self.text_score.value,
             "parser": self.parser,
+            "thoughts": self.thoughts and list(self.thoughts),
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             "reasoning_tokens": self.reasoning_tokens,
             **self._of_listing(),
@@ -133,11 +136,13 @@ class MultipleChoice:
     def from_spec(cls, spec: Mapping[str, Any], template: Template) -> MultipleChoice:
         """The inverse of `spec`, given the template."""
         tokens, temperature = spec["decoding"]
+        thoughts = spec["thoughts"]
         return cls(
             template=template,
             answer_by=AnswerBy(spec["answer_by"]),
             text_score=TextScore(spec["text_score"]),
             parser=spec["parser"],
+            thoughts=thoughts and (thoughts[0], thoughts[1]),
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
             reasoning_tokens=spec["reasoning_tokens"],
         )
@@ -161,14 +166,11 @@ class MultipleChoice:
                 assert isinstance(reply, Chosen)
                 return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
-                scores, mass = yield from self._letters(candidate)
-                return from_scores(candidate, scores, mass=mass)
+                return (yield from self._letters(candidate))
             case AnswerBy.TEXT:
-                scores = yield from self._texts(candidate)
-                return from_scores(candidate, scores)
+                return (yield from self._texts(candidate))
             case AnswerBy.GENERATE:
-                call = self._generated(self.template.render(candidate), candidate)
-                (reply,) = yield (Request(call),)
+                (reply,) = yield (Request(self._generated(self.template.render(candidate))),)
                 assert isinstance(reply, Generated)
                 return self._from_reply(candidate, reply)
             case AnswerBy.HEAD:
@@ -192,23 +194,21 @@ class MultipleChoice:
         prompt = listing(self.template, asked) if by_function else self.template.render(asked)
         said = first.answer or ""
         if first.text is not None:
-            said = without_thoughts(first.text).strip()
+            said = without_thoughts(first.text, self.thoughts).strip()
         turns = turns_after(prompt, said, candidate.follow_up)
         if self.answer_by is AnswerBy.LETTER:
             (reply,) = yield (Request(Score(turns, tuple(asked.item.letters), first_token=True)),)
             assert isinstance(reply, Scored)
             mass = sum(map(math.exp, reply.log_probs))
             return from_scores(asked, reply.log_probs, mass=mass)
-        (reply,) = yield (Request(self._generated(turns, asked)),)
+        (reply,) = yield (Request(self._generated(turns)),)
         assert isinstance(reply, Generated)
         return self._from_reply(asked, reply)
 
-    def _generated(self, prompt: Prompt, candidate: Candidate) -> Generate:
-        return Generate(prompt, self.decoding, options=candidate.options)
+    def _generated(self, prompt: Prompt) -> Generate:
+        return Generate(prompt, self.decoding, is_over=partial(is_over, own=self.thoughts))
 
-    def _letters(
-        self, candidate: Candidate
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[list[float], float]]:
+    def _letters(self, candidate: Candidate) -> Flow:
         lead = "" if self.template.chat else " "
         call = Score(
             self.template.render(candidate),
@@ -218,11 +218,9 @@ class MultipleChoice:
         (reply,) = yield (Request(call),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return list(reply.log_probs), mass
+        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
-    def _texts(
-        self, candidate: Candidate
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], list[float]]:
+    def _texts(self, candidate: Candidate) -> Flow:
         prompt = self.template.render(candidate)
         lead = "" if self.template.chat else " "
         texts = tuple(lead + option for option in candidate.options)
@@ -232,26 +230,25 @@ class MultipleChoice:
         replies = yield tuple(calls)
         conditional = replies[0]
         assert isinstance(conditional, Scored)
+        scores = conditional.log_probs
         match self.text_score:
-            case TextScore.SUM:
-                return list(conditional.log_probs)
             case TextScore.PER_TOKEN:
-                pairs = zip(conditional.log_probs, conditional.n_tokens, strict=True)
-                return [value / max(n, 1) for value, n in pairs]
+                pairs = zip(scores, conditional.n_tokens, strict=True)
+                scores = tuple(value / max(n, 1) for value, n in pairs)
             case TextScore.UNCONDITIONAL:
                 prior = replies[1]
                 assert isinstance(prior, Scored)
-                pairs_of = zip(conditional.log_probs, prior.log_probs, strict=True)
-                return [value - base for value, base in pairs_of]
+                pairs_of = zip(scores, prior.log_probs, strict=True)
+                scores = tuple(value - base for value, base in pairs_of)
+        return from_scores(candidate, scores, note=conditional.note)
 
     def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
-        if reply.is_cut:
+        letter = letter_read(
+            self.parser, reply.text, candidate.options, self.thoughts, is_cut=reply.is_cut
+        )
+        if letter is None and reply.is_cut:
             return cut_off_prediction(reply)
-        found = self._from_text(candidate, without_thoughts(reply.text))
-        return replace(found, text=reply.text)
-
-    def _from_text(self, candidate: Candidate, text: str) -> Prediction:
-        letter = option_read(self.parser, text, candidate.options)
+        text = reply.text or reply.note or ""
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:
@@ -286,11 +283,12 @@ def from_scores(
     candidate: Edited,
     scores: Sequence[float],
     mass: float | None = None,
+    note: str | None = None,
 ) -> Prediction:
-    """Return the prediction from log probabilities of the choices, in their order."""
+    """Return the prediction from log probabilities of the choices; `note` says why one has none."""
     if not all(math.isfinite(value) for value in scores):
-        note = "log probabilities that are not finite"
-        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
+        text = note or "log probabilities that are not finite"
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
     best = [x for x, value in zip(candidate.item.choices, scores, strict=True) if value == top]
@@ -305,7 +303,7 @@ def from_scores(
 
 
 def cut_off_prediction(reply: Generated) -> Prediction:
-    """Return the prediction of a reply that was cut off: unreadable, whatever its text."""
+    """Return the prediction of a reply that was cut off before its answer: unreadable."""
     return Prediction(
         outcome=Outcome.UNREADABLE,
         answer=None,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medstress.core.calls import Backend
@@ -27,6 +27,8 @@ class Victim:
     """Answers its calls."""
     by_dataset: tuple[tuple[str, AnyTask], ...] = ()
     """(label, task) of each data set with a prompt of its own."""
+    too_long: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(data set, item) -> why the model cannot read its clean prompt; such items are not asked."""
 
     def on(self, dataset: str) -> Victim:
         """Return the victim with its task for a data set."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from medstress.backends.models.model_files import ModelFiles, find_model, no_progress_bars
+from medstress.backends.local.files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.models.piece_windows import PieceTokenizer
+from medstress.backends.local.encoders import PieceTokenizer
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.tasks.sentences import marked_entities
 from medstress.training.batching import batches

@@ -75,6 +75,21 @@ NOTES = ("control_left_out", "synonyms")
             "temperature",
             "does not take temperature = 0, so the model was asked at temperature 1",
         ),
+        (
+            {"endpoints": [{"victim": "gpt", "left_out": {"seed": "unknown field"}}]},
+            "left_out",
+            "does not know seed, so it was left out. It says: unknown field",
+        ),
+        (
+            {"endpoints": [{"victim": "gpt", "without_system": "no system role"}]},
+            "system_turns",
+            "system text went to the head of the first user turn",
+        ),
+        (
+            {"endpoints": [{"victim": "gpt", "reads_at_most": 4096}]},
+            "window",
+            "reads 4,096 tokens of a prompt and cuts longer ones without a word",
+        ),
         ({"criteria": {"extended": 2}}, "extended", "Items were added 2 times"),
         (
             {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},
@@ -170,6 +185,33 @@ def test_one_letter_for_all_questions() -> None:
     all_a = planted_run(attacked(right, [question(i) for i in range(40)]))
     assert "one_letter" not in remarks(all_a)
     assert "one_letter" not in remarks(attacked_run({"alwaysA": always_a}, 8))
+
+
+def test_marks_of_thoughts_that_nobody_knows_of() -> None:
+    def run(form: str, n: int = 20, **victim: Any) -> Run:
+        texts = [form.format(i) if i % 4 else "It is A." for i in range(n)]
+        answered = (
+            replace(trial(i, item=q, verdict=Verdict.HELD), before=Answer("A", text=texts[i]))
+            for i, q in enumerate(questions(n))
+        )
+        made = planted_run(answered)
+        made.manifest["victims"][next(iter(made.manifest["victims"]))].update(victim)
+        return made
+
+    warned = remarks(run("<notes>A or B? {}</notes>It is A."))["unknown_marks"].sentence
+    assert "15 of 20 replies of" in warned
+    assert 'thoughts = ["<notes>", "</notes>"]' in warned
+    assert "unknown_marks" in remarks(run("[NOTES]A or B? {}[/NOTES]It is A."))
+    for silent in (
+        run("<notes>A or B? {}</notes>It is A.", 8),
+        run("<think>A or B? {}</think>It is A."),
+        run("<answer>A</answer> I am sure. {}"),
+        run("It acts <b>fast</b>. <response>It is A. {}</response>"),
+        run("It is A [1], if x < 3 and y > {}."),
+        run("<notes>A? {}</notes>A", task={"thoughts": ["<notes>", "</notes>"]}),
+        run("<notes>A? {}</notes>A", task={"k": 5, "task": {"thoughts": ["<notes>", "</notes>"]}}),
+    ):
+        assert "unknown_marks" not in remarks(silent)
 
 
 def test_repeated_questions_under_new_ids_are_counted() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from medstress.backends.models import model_files
-from medstress.backends.models.model_files import converted_folder, find_model, remembered_hash
+from medstress.backends.local import files as model_files
+from medstress.backends.local.files import converted_folder, find_model, remembered_hash
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash

@@ -94,6 +94,11 @@ def long_lists(path):
     frame.write_parquet(path)
 
 
+def categories(path):
+    texts = polars.repeat("w" * 10_000_000, 100, dtype=polars.String)
+    polars.select(question=texts.cast(polars.Categorical)).write_parquet(path)
+
+
 def columns(path):
     names = ",".join(f"x{i}" for i in range(40_000))
     path.write_text(f"{names}\n{names}\n", encoding="utf-8")
@@ -126,6 +131,7 @@ FILES = [
     pytest.param("q.parquet", rows, "500,000 rows, got 30,000,000", marks=pytest.mark.release),
     ("q.parquet", fewer_rows, "500,000 rows, got 600,000"),
     ("q.parquet", long_lists, "10,000,000 values, got 12,000,001"),
+    ("q.parquet", categories, "268,435,456 bytes of text, got 1,000,000,000"),
     ("q.csv", columns, "1,000 columns, got 40,000"),
     ("q.csv", lines, "5,000,000 lines, got 6,000,000"),
     ("q.tsv", lines, "5,000,000 lines, got 6,000,000"),

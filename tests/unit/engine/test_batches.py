@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medstress.core.calls import Generate, Request
-from medstress.engine.backend_queue import BackendQueue, CallGroup, QueuedCall
-from medstress.engine.batches import next_batch
+from medstress.engine.backend_queue import BackendQueue, CallGroup, QueuedCall, next_batch
 from medstress.testing import ScriptedBackend
 
 

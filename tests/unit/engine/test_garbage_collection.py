@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from medstress.engine.garbage_collection import NET_OBJECTS, rare_collections
+from medstress.engine.scheduler import NET_OBJECTS, rare_collections
 
 
 @pytest.fixture(autouse=True)

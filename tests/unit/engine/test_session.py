@@ -10,7 +10,7 @@ from medstress.core.errors import BudgetExhausted
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Predict
 from medstress.core.seeding import rng_for
-from medstress.engine.session import Session
+from medstress.engine.trial import Session
 from medstress.testing import tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

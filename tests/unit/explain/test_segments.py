@@ -16,9 +16,9 @@ from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedTex
 from medstress.core.text import Edit
 from medstress.explain.outputs import outputs_of
 from medstress.explain.segments import Pair, Segment, segments_of
-from medstress.prompts import load_prompts
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.prompt_sets import load_prompts
 from medstress.tasks.sentences import EntityTagging, Similarity
 from medstress.tasks.templates import Template, load_template
 

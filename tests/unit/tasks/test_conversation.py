@@ -10,9 +10,9 @@ import pytest
 from medstress.core.calls import Decoding, Generate, Generated, Score, Scored
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome
-from medstress.prompts import load_prompts
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice
+from medstress.tasks.prompt_sets import load_prompts
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from medstress.prompts.replies import Letter, Modification, Unreadable, read_reply
-from medstress.tasks.parsers import PARSERS, option_read
+from medstress.tasks.reading import PARSERS, letter_read
+from medstress.tasks.replies import Letter, Modification, Unreadable, read_reply
 
 SIZE = 2_000_000
 PIECES = (
@@ -23,14 +23,14 @@ def test_a_reply_of_two_million_characters_is_read_in_seconds(piece: str) -> Non
     reply = f"answer{piece * (SIZE // len(piece))}A"
     started = time.monotonic()
     for parser in PARSERS:
-        option_read(parser, reply, OPTIONS)
+        letter_read(parser, reply, OPTIONS)
     read_reply(reply, Letter)
     assert time.monotonic() - started < 30
 
 
 def test_the_end_of_a_very_long_reply_counts() -> None:
     thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
-    assert option_read("options_aware", f"{thought}\nThe answer is C.", OPTIONS) == "C"
+    assert letter_read("final_statement", f"{thought}\nThe answer is C.", OPTIONS) == "C"
 
 
 def test_a_rewritten_question_without_measure_is_no_question() -> None:

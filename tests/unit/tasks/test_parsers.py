@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.tasks.parsers import PARSERS, exact, first_four, single_character
+from medstress.tasks.reading import PARSERS, exact, first_four, single_character
 
 DRUGS = ["Aspirin", "Warfarin", "Heparin", "Apixaban"]
 

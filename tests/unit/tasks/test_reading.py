@@ -10,9 +10,8 @@ import pytest
 from medstress.core.calls import Chosen, Decoding, Generated
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Untargeted
-from medstress.option_letters.cleaning import without_thoughts
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.parsers import PARSERS
+from medstress.tasks.reading import PARSERS, is_over, without_thoughts
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import read_wraps, task_from_spec, wrapped
 from medstress.testing import tiny_questions
@@ -51,7 +50,7 @@ def test_the_letter_after_the_thoughts_is_the_answer(parser: str) -> None:
 
 @pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize("letter", "AB")
-def test_what_was_cut_off_is_unreadable_whatever_it_says_so_far(parser: str, letter: str) -> None:
+def test_a_label_that_was_cut_off_is_unreadable(parser: str, letter: str) -> None:
     found = read(task(parser=parser), Generated(text=letter, finish_reason="length"))
     assert (found.outcome, found.answer) == (Outcome.UNREADABLE, None)
     assert found.finish_reason == "length"
@@ -63,16 +62,64 @@ def test_what_was_cut_off_is_unreadable_whatever_it_says_so_far(parser: str, let
     ("text", "said"),
     [
         ("A or B?</think>It is C.", "It is C."),
-        ("It is C.<think>Or D", "It is C."),
+        ("It is C.<think>Or D", ""),
         ("<think>A</think><think>B</think>C", "C"),
-        ("<think>A</think>C <think>B", "C"),
+        ("<think>A</think>C <think>B", ""),
         ("<think><think>A</think> B</think>C", "C"),
-        ("C\n<THINK>sure</THINK>", "C"),
+        ("C\n<THINK>sure</THINK>", ""),
         ("No tags.\n", "No tags.\n"),
+        ("<unused94>thought\nA?<unused95>C", "C"),
+        ("[THINK]A?[/THINK]C", "C"),
+        ("◁think▷A?◁/think▷C", "C"),
+        ("<reflection>A?</reflection>C", "C"),
+        ("<scratchpad>A?</scratchpad>C", "C"),
+        ("<|begin_of_thought|>A?<|end_of_thought|>C", "C"),
+        ("<|START_THINKING|>A?<|END_THINKING|>C", "C"),
+        (
+            "<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>C",
+            "C",
+        ),
+        ("<|channel|>analysis<|message|>A? The answer is A", ""),
+        ("analysisMaybe A.assistantfinalC", "C"),
+        ("## Thinking\nA?\n## Final Response\nC", "C"),
+        ("Here is my thought process: A?\nHere is my response: C", "C"),
+        ("[Reasoning]: it acts fast.\n[Answer]: C", "[Reasoning]: it acts fast.\n[Answer]: C"),
+        ("<notes>A", "<notes>A"),
     ],
 )
-def test_what_is_said_stands_outside_all_thoughts(text: str, said: str) -> None:
+def test_what_is_said_comes_after_all_thoughts(text: str, said: str) -> None:
     assert without_thoughts(text) == said
+
+
+def test_a_victim_may_have_marks_of_its_own() -> None:
+    own = task(thoughts=("<notes>", "</notes>"))
+    assert read(own, Generated(text="<notes>The answer is B.</notes>A")).answer == "A"
+    assert read(own, Generated(text="<notes>The answer is B.")).answer is None
+    assert read(own, Generated(text="<think>B</think>A")).answer == "A"
+
+
+def test_of_a_reply_that_was_cut_off_a_statement_counts() -> None:
+    found = read(task(), Generated(text="The answer is B. It is", finish_reason="length"))
+    assert (found.answer, found.finish_reason) == ("B", None)
+    # What ends where the reply was cut may go on: "B. fragilis".
+    assert read(task(), Generated(text="The answer is B", finish_reason="length")).answer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "over"),
+    [
+        ("B\n[Question]:", True),
+        ("B\n\nContext: A man", True),
+        ("The answer is B.\nQ: Which", True),
+        ("[Question]: Which", False),
+        ("B\nUser", False),
+        ("B: Aspirin\nIt acts fast.\n", False),
+        ("<think>A\nQuestion: what is it?\n", False),
+        ('{"answer": "B",\n "question": "which', False),
+    ],
+)
+def test_a_reply_is_over_where_a_next_question_begins(text: str, over: bool) -> None:
+    assert is_over(text) == over
 
 
 @pytest.mark.parametrize("goal", [Untargeted(True), Targeted("B", True), Replaced(True)])
@@ -97,7 +144,7 @@ def test_votes_of_which_all_were_cut_off_are_cut_off_and_one_whole_reply_decides
 
 
 def test_a_new_task_comes_back_from_its_spec() -> None:
-    new = task(reasoning_tokens=900)
+    new = task(reasoning_tokens=900, thoughts=("<a>", "</a>"))
     assert task_from_spec(new.spec(), new.template) == new
 
 

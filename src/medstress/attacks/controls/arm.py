@@ -125,6 +125,12 @@ class ControlArm(Attack):
         edited = {edit.field for query in queries for edit in query.candidate.edits}
         return replace(self, most=len(queries), edited=frozenset(edited))
 
+    @property
+    def near(self) -> frozenset[str]:
+        """The fields that the attack edits in this trial, if the control edits near them."""
+        edited = self.edited or () if self.harmless.is_near else ()
+        return frozenset(x for x in edited if ("options" if x in LETTERS else x) in self.fields)
+
     def fills(self, item: Question, resources: Resources) -> bool:
         """Return whether the control can ask as often as the attack could."""
         most = most_queries(self.of, item, resources)
@@ -137,8 +143,7 @@ class ControlArm(Attack):
     def run(self, item: Question, rng: Draws, resources: Resources) -> Steps[Candidate | None]:
         """Ask what the control asks; in a conversation each query is an attempt."""
         most = most_queries(self.of, item, resources) if self.most is None else self.most
-        near = {x for x in self.edited or () if ("options" if x in LETTERS else x) in self.fields}
-        steps = self.harmless.ask(item, rng, resources, most, near)
+        steps = self.harmless.ask(item, rng, resources, most, self.near)
         if "turns" not in self.needs:
             return (yield from steps)
         return (yield from _numbered(steps))

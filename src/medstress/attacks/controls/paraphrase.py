@@ -18,7 +18,7 @@ from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn, consult
 from medstress.core.resources import Resources
-from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
+from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator

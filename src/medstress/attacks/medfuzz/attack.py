@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.medfuzz.attacker import ask_edit
 from medstress.attacks.medfuzz.gates import GATES, NAMES, Draft
 from medstress.attacks.medfuzz.judges import Panel, judges_in, picks_key
@@ -26,10 +25,15 @@ from medstress.core.queries import Predict, Steps, ask, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
 from medstress.core.validity import PANEL
-from medstress.prompts import DEFAULT, PromptSet, load_prompts
-from medstress.prompts.exemplars import Exemplar, exemplars_from
-from medstress.prompts.kinds import evidence_for_prompt
-from medstress.prompts.replies import Plan, Unreadable
+from medstress.tasks.prompt_sets import (
+    DEFAULT_SET,
+    Exemplar,
+    PromptSet,
+    evidence_for_prompt,
+    exemplars_from,
+    load_prompts,
+)
+from medstress.tasks.replies import Plan, Unreadable
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -70,7 +74,7 @@ class MedFuzz(TurnAttack):
     prompts."""
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; they stay wrong in every rate."""
-    template: str | PromptSet = DEFAULT
+    template: str | PromptSet = DEFAULT_SET
     """Name of a shipped set of prompts, or a folder."""
     gates: Sequence[str] | None = None
     """Gates that are on; default: all but those that make no sense with the set of prompts."""
@@ -92,9 +96,9 @@ class MedFuzz(TurnAttack):
         for key, most in LIMITS.items():
             self._check_whole(key, 1, most)
         self._check_whole("exemplars", 0, 8)
-        check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
+        _check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
         for key in ("attack_all", "allow_history", "unreadable_is_success"):
-            check_flag(NAME, key, getattr(self, key))
+            _check_flag(NAME, key, getattr(self, key))
         if not isinstance(self.template, str | PromptSet) or not self.template:
             raise UsageError(f"{NAME}: template must be a name or a folder, got {self.template!r}")
         if self.exemplars_from is not None and not isinstance(self.exemplars_from, str):
@@ -390,3 +394,18 @@ def _feedback(attempt: int, answer: Prediction, item: Question, reason: str) -> 
         "rationale": answer.rationale,
         "confidences": shown,
     }
+
+
+def _check_word(attack: str, key: str, value: object, words: Sequence[str]) -> None:
+    """Raise if a value is none of some words."""
+    if not isinstance(value, str) or value not in words:
+        raise UsageError(
+            f"{attack}: {key}: expected one of {', '.join(words)}, got {value!r}"
+            f"{did_you_mean(str(value), words)}"
+        )
+
+
+def _check_flag(attack: str, key: str, value: object) -> None:
+    """Raise if a value is neither true nor false."""
+    if type(value) is not bool:
+        raise UsageError(f"{attack}: {key} must be true or false, got {value!r}")

@@ -12,8 +12,8 @@ from medstress.attacks.medfuzz.item_edits import edits_between, hidden_in
 from medstress.attacks.medfuzz.role_session import RoleSession
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Steps
-from medstress.prompts import INSERT, MODIFY, PromptSet
-from medstress.prompts.replies import Addition, Insertions, Modification, Unreadable, read_reply
+from medstress.tasks.prompt_sets import INSERT, MODIFY, PromptSet
+from medstress.tasks.replies import Addition, Insertions, Modification, Unreadable, read_reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

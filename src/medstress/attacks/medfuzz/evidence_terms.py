@@ -1,4 +1,4 @@
-"""Clinical evidence in an insertion, by kind; the kinds are those of `medstress.prompts.kinds`."""
+"""Clinical evidence in an insertion, by kind (`medstress.tasks.prompt_sets` lists them)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from medstress.attacks.medfuzz.word_patterns import Patterns, Words
-from medstress.prompts.kinds import forbidden, kinds
+from medstress.tasks.prompt_sets import forbidden, kinds
 
 _TITLED = re.compile(
     r"\b(?:called|named|nicknamed|titled|entitled)((?: (?:[A-Z][\w'’-]*|of|the))+)"

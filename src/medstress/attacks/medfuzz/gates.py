@@ -17,8 +17,8 @@ from medstress.attacks.medfuzz.number_units import numbers_in
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit, comparison_key
 from medstress.core.validity import PANEL
-from medstress.prompts import Category
-from medstress.prompts.replies import Addition
+from medstress.tasks.prompt_sets import Category
+from medstress.tasks.replies import Addition
 
 MAX_DELETED = 0.02
 """Largest share of the original's words that gate `facts` lets an edit delete."""
@@ -162,7 +162,7 @@ def categories_kept(draft: Draft) -> str | None:
 def no_evidence(draft: Draft) -> str | None:
     """Object to clinical evidence, and to names of drugs and diseases, in the insertions.
 
-    The kinds of evidence are those of `medstress.prompts.kinds`; the objection lists what it found.
+    `medstress.tasks.prompt_sets` has the kinds of evidence; the objection lists what it found.
     """
     cues = [cue for category in draft.categories for cue in category.cues]
     evidence: list[str] = []

@@ -17,8 +17,8 @@ from medstress.attacks.medfuzz.role_session import RoleSession, replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
 from medstress.core.queries import Steps
-from medstress.prompts import Category, PromptSet
-from medstress.prompts.replies import CategoryVote, Unreadable, Vote
+from medstress.tasks.prompt_sets import Category, PromptSet
+from medstress.tasks.replies import CategoryVote, Unreadable, Vote
 
 JUDGE = "judge"
 N_VOTES = 3

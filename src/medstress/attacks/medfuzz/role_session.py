@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.queries import Steps, consult
-from medstress.prompts import PromptSet
-from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
+from medstress.tasks.prompt_sets import PromptSet
+from medstress.tasks.reading import without_thoughts
+from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 R = TypeVar("R", bound=Reply)
 
@@ -58,14 +59,15 @@ class RoleSession:
         return found
 
     def say(self, text: str, kind: type[Reply]) -> Steps[str]:
-        """Say something and return the reply as it came; servers are sent the schema of `kind`."""
+        """Say something and return the reply without thoughts; servers get the schema of `kind`."""
         self._turns.append(Message("user", text))
         schema = schema_of(kind, self._letters)
         call = Generate(tuple(self._turns), self._decoding, schema=schema)
         (answer,) = yield from consult(self._role, [call], self._sample)
         assert isinstance(answer, Generated)
-        self._turns.append(Message("assistant", answer.text))
-        return answer.text
+        said = without_thoughts(answer.text)
+        self._turns.append(Message("assistant", said))
+        return said
 
 
 def replies(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.prompts.exemplars import Exemplar
+from medstress.tasks.prompt_sets import Exemplar
 
 if TYPE_CHECKING:
     from numpy.random import Generator

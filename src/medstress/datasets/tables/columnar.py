@@ -137,7 +137,9 @@ def _size(column: Series) -> int:
     if isinstance(column.dtype, polars.Struct):
         return sum(map(_size, column.struct.unnest().get_columns()))
     if isinstance(column.dtype, polars.Categorical | polars.Enum):
-        column = column.cast(polars.String)
+        # Each once: as texts, a category of megabytes would be copied for every row.
+        each, n = column.drop_nulls().value_counts(name="n").get_columns()
+        return int((each.cast(polars.String).str.len_bytes().cast(polars.Int64) * n).sum())
     is_text = isinstance(column.dtype, polars.String)
     return int(column.str.len_bytes().sum()) if is_text else 8 * len(column)
 

@@ -23,8 +23,15 @@ _READERS = {
     "requests_per_minute": ("openai",),
     "tokens_per_minute": ("openai",),
     "match_model": ("openai",),
+    "extra_body": ("openai",),
+    "omit": ("openai",),
 }
 """Which back ends read a key."""
+_TAKEN = {
+    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed"),
+    *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
+}
+"""Fields of a request that extra_body may not hold."""
 
 
 class VictimTable(TomlTable):
@@ -43,12 +50,17 @@ class VictimTable(TomlTable):
     prompt: NonEmpty | dict[str, str] = "qstab"
     """A shipped prompt or a file; or a table of them by data set (label, else name), as in
     `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
-    parser: Literal["options_aware", "exact", "first_four", "single_character"] = "options_aware"
+    parser: Literal["final_statement", "exact", "first_four", "single_character"] = (
+        "final_statement"
+    )
     """How an answer is read from text."""
+    thoughts: tuple[NonEmpty, NonEmpty] | None = None
+    """Opening and closing mark of its reasoning, which is not the answer, such as
+    `["<notes>", "</notes>"]`; usual ones are known."""
     max_new_tokens: Count = 128
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
-    conversation. A longer answer is cut off and unreadable, so a model that reasons before it
-    answers needs more."""
+    conversation. Of a longer answer, which is cut off, only a statement counts, so a model that
+    reasons before it answers needs more."""
     reasoning_tokens: Count | None = None
     """Most tokens of the reasoning turn in a conversation; default: the attack's
     `reasoning_tokens`."""
@@ -106,6 +118,10 @@ class VictimTable(TomlTable):
     structured: bool = True
     """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
     asks for JSON."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
+    omit: tuple[Literal["max_tokens", "response_format", "seed", "temperature"], ...] = ()
+    """openai: fields left out of every request, for servers that do not know them."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Number of answered examples before each prompt."""
     shots_from: str | None = None
@@ -129,6 +145,13 @@ class VictimTable(TomlTable):
                     f"{self.backend!r}"
                 )
         return self
+
+    @field_validator("extra_body")
+    @classmethod
+    def _extra_body(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := _TAKEN & value.keys():
+            raise ValueError(f"{min(taken)} is a field that medstress sets itself")
+        return value
 
     @field_validator("prompt", mode="before")
     @classmethod
@@ -175,6 +198,7 @@ _NO_ROLE_KEYS = (
     "text_score",
     "prompt",
     "parser",
+    "thoughts",
     "reasoning_tokens",
     "parameters",
     "family",

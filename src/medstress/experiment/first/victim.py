@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.models.model_files import EMBEDDED
-from medstress.backends.server.address import address_of
+from medstress.backends.local.files import EMBEDDED
+from medstress.backends.server import address_of
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, from_base

@@ -60,6 +60,7 @@ def victim_of(
         prompts=turns.prompts,
         exemplars=turns.exemplars,
         parser=task.parser,
+        thoughts=task.thoughts,
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=backend.traits.in_turns,
         decoding=decoding,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medstress.core import registry
-from medstress.core.calls import Window
+from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError
 from medstress.core.items import Question
 from medstress.core.sentence_splitting import sentence_spans
@@ -74,6 +74,44 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
                 fitting = (_fitting(item, asked, window) for item in part.loaded.questions)
                 part = replace(part, loaded=replace(part.loaded, questions=tuple(fitting)))
     return replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, *notes)))
+
+
+def with_long_items(
+    victim: Victim, parts: Sequence[DatasetPart], note: Callable[[str], None]
+) -> Victim:
+    """Return a victim that knows which items it cannot read; says how many of each data set.
+
+    Their trials end as not attackable, and nothing is asked about them.
+    """
+    too_long: dict[tuple[str, str], str] = {}
+    for part in parts:
+        asked = victim.on(part.label)
+        calls = {item.id: _clean_calls(asked, item) for item in part.questions}
+        reasons = iter(victim.backend.too_long([call for own in calls.values() for call in own]))
+        of_part = {
+            (part.label, name): why
+            for name, own in calls.items()
+            if (why := next(filter(None, [next(reasons) for _ in own]), None))
+        }
+        if of_part:
+            note(
+                f"{len(of_part)} of {len(calls)} items of {part.label!r} are longer than victim "
+                f"{victim.label!r} reads at once, and are not attacked: "
+                f"{next(iter(of_part.values()))}"
+            )
+        too_long |= of_part
+    return replace(victim, too_long=too_long) if too_long else victim
+
+
+def _clean_calls(victim: Victim, item: Any) -> list[Call]:
+    try:
+        return [
+            request.call
+            for unit in item.units()[:1]
+            for request in next(victim.flow(unit.candidate()))
+        ]
+    except Exception:  # noqa: BLE001 - its trial says why
+        return []
 
 
 def _fitting(item: Question, victim: Victim, window: Window) -> Question:

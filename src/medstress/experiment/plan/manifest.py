@@ -14,7 +14,7 @@ from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise import Synonym, noise_of
 from medstress.attacks.noise_control import NonEntityNoise, is_control_of
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
-from medstress.backends.python.functions import PythonBackend
+from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash

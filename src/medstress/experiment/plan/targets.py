@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.python.functions import PythonBackend
+from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError, UsageError
 from medstress.core.hashing import file_hash

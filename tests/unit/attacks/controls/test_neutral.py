@@ -23,8 +23,8 @@ from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
-from medstress.prompts import load_prompts
-from medstress.prompts.replies import Addition
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.replies import Addition
 
 ITEM = Question(
     id="q",

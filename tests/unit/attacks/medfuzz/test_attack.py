@@ -13,7 +13,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Consult, Note
 from medstress.core.resources import Resources
-from medstress.prompts import load_prompts, shipped
+from medstress.tasks.prompt_sets import load_prompts, shipped_sets
 from medstress.testing import check_attack, scripted_attacker, tiny_questions, tiny_resources
 
 ITEMS = tiny_questions(3)
@@ -267,7 +267,7 @@ def test_wrong_parameters_are_refused_in_one_sentence(keys, said):
 
 
 def test_another_set_of_prompts_is_another_attack_with_gates_of_its_own():
-    assert shipped() == ["misinformation", "patient_characteristics"]
+    assert shipped_sets() == ["misinformation", "patient_characteristics"]
     other = MedFuzz(template="misinformation")
     assert "evidence" not in other.gates_on
     assert other.spec()["prompts"] != MedFuzz().spec()["prompts"]

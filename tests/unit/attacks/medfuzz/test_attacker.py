@@ -11,7 +11,7 @@ from medstress.attacks import MedFuzz
 from medstress.core.calls import Decoding, Generated
 from medstress.core.queries import Ask, Note
 from medstress.core.resources import Resources
-from medstress.prompts import load_prompts
+from medstress.tasks.prompt_sets import load_prompts
 from medstress.testing import tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

@@ -26,8 +26,7 @@ from medstress.attacks.medfuzz.word_patterns import Patterns, Words, parse
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
 from medstress.entities.recognisers.gazetteer import shipped_gazetteer
-from medstress.prompts import load_prompts
-from medstress.prompts.kinds import evidence_for_prompt, forbidden, kinds
+from medstress.tasks.prompt_sets import evidence_for_prompt, forbidden, kinds, load_prompts
 
 TABLE = Path(__file__).with_name("insertions.jsonl")
 ITEM = Question(

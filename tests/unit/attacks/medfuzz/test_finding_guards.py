@@ -8,8 +8,8 @@ from medstress.attacks.controls.neutral import lexicon
 from medstress.attacks.medfuzz.gates import GATES, Draft, facts_kept
 from medstress.attacks.medfuzz.item_edits import edits_between
 from medstress.core.items import Question
-from medstress.prompts import load_prompts
-from medstress.prompts.replies import Addition
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.replies import Addition
 
 STEM = "What is the best next step?"
 OPTIONS = ("Rest", "Oxygen", "Surgical drainage", "Lisinopril")

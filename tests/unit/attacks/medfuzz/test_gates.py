@@ -18,8 +18,8 @@ from medstress.attacks.medfuzz.gates import (
 )
 from medstress.attacks.medfuzz.item_edits import edits_between
 from medstress.core.items import Mention, Question
-from medstress.prompts import load_prompts
-from medstress.prompts.replies import Addition
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.replies import Addition
 
 CONTEXT = "A 45-year-old man took aspirin 300 mg for 3 days."
 STEM = "Which drug is next?"

@@ -8,8 +8,8 @@ import pytest
 
 from medstress.attacks.medfuzz.judges import CLEAN_SAMPLE, Panel, judges_in, picks_key, said_yes
 from medstress.core.calls import Decoding, Generated
-from medstress.prompts import load_prompts
-from medstress.prompts.replies import CategoryVote, Unreadable, Vote, read_reply, schema_of
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.replies import CategoryVote, Unreadable, Vote, read_reply, schema_of
 from medstress.testing import tiny_questions
 
 (ITEM, *_) = tiny_questions(1)

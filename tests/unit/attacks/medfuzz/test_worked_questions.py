@@ -9,8 +9,7 @@ import pytest
 
 from medstress.attacks import MedFuzz
 from medstress.core.errors import UsageError
-from medstress.prompts import load_prompts
-from medstress.prompts.exemplars import Exemplar, ends_in_answer
+from medstress.tasks.prompt_sets import Exemplar, ends_in_answer, load_prompts
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]

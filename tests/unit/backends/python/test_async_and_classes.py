@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.python.functions import PythonBackend, open_backend, wrap_function
+from medstress.backends.python import PythonBackend, open_backend, wrap_function
 from medstress.core.calls import Choose, Chosen, Failure
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.testing import check_backend

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.python.functions import open_backend, wrap_function
+from medstress.backends.python import open_backend, wrap_function
 from medstress.core.calls import Choose, Chosen
 from medstress.core.errors import PermanentBackendError, UsageError
 

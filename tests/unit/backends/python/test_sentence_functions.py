@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
-from medstress.backends.python.functions import wrap_function
-from medstress.backends.python.sentence_functions import read_labels
+from medstress.backends.python import wrap_function
 from medstress.core.calls import Compare, Compared, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.testing import check_backend
@@ -86,10 +85,6 @@ def test_the_page_says_which_schemes_functions_may_answer_in() -> None:
     )
     assert rule in " ".join(page.read_text("utf-8").split())
     for label, is_read in (("U-Drug", True), ("S-Drug", True), ("B-Drug", True), ("Drug", False)):
-        with nullcontext() if is_read else pytest.raises(ValueError, match="'Drug'"):
-            labels = read_labels([label], Tag(("aspirin",)), _refuse).labels
-            assert labels == ("B-Drug",)
-
-
-def _refuse(why: str) -> NoReturn:
-    raise ValueError(why)
+        backend = wrap_function(lambda _, label=label: [[label]], task="ner")
+        with nullcontext() if is_read else pytest.raises(UsageError, match="'Drug'"):
+            assert backend.answer([Tag(("aspirin",))]) == [Tagged(labels=("B-Drug",))]

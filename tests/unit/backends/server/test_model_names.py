@@ -9,13 +9,13 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.model_names import additions, suggested
+from medstress.backends.replies import additions, suggested
 from medstress.core.calls import Score, Scored
 from medstress.core.errors import UsageError
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
-from medstress.backends.server.openai import OpenAiBackend, open_backend
+from medstress.backends.openai import OpenAiBackend, open_backend
 
 LETTER = Score("Which?\nAnswer:", (" A", " B"), first_token=True)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-import threading
 import time
 from collections.abc import Sequence
-from threading import Condition
 
 import pytest
 
-from medstress.backends.server.rate_limits import RateLimits
+from medstress.backends.server import RateLimits
 
 
 class FakeClock:
@@ -22,8 +21,7 @@ class FakeClock:
     def __call__(self) -> float:
         return self.now
 
-    def wait(self, condition: Condition, seconds: float | None) -> None:
-        assert seconds is not None, "waits for a request that nobody will end"
+    async def wait(self, changed: asyncio.Event, seconds: float) -> None:
         assert seconds > 0
         self.now += seconds
 
@@ -32,6 +30,10 @@ def limits_of(
     clock: FakeClock, requests: int | None = None, tokens: int | None = None
 ) -> RateLimits:
     return RateLimits(requests, tokens, clock=clock, wait=clock.wait)
+
+
+def start(limits: RateLimits, tokens: int) -> int:
+    return asyncio.run(limits.start(tokens))
 
 
 def most_in_a_minute(at: Sequence[float], weights: Sequence[int], minute: float = 60.0) -> int:
@@ -48,7 +50,7 @@ def test_a_minute_never_holds_more_requests_than_allowed(allowed: int) -> None:
     limits = limits_of(clock, requests=allowed)
     source = random.Random(allowed)
     for _ in range(10 * allowed):
-        limits.start(5)
+        start(limits, 5)
         clock.now += source.uniform(0.0, 3.0)
         at.append(clock.now)  # the server sees it at the end of its way
         limits.end(5, 5)
@@ -62,7 +64,7 @@ def test_a_minute_never_holds_more_tokens_than_allowed_and_reserved_ones_come_ba
     at, used = [], []
     source = random.Random(1)
     for _ in range(200):
-        reserved = limits.start(400)
+        reserved = start(limits, 400)
         at.append(clock.now)
         used.append(source.randrange(0, 101))
         limits.end(reserved, used[-1])
@@ -73,9 +75,9 @@ def test_a_minute_never_holds_more_tokens_than_allowed_and_reserved_ones_come_ba
 def test_a_call_of_more_tokens_than_a_minute_has_goes_alone() -> None:
     clock = FakeClock()
     limits = limits_of(clock, tokens=100)
-    limits.end(limits.start(10), 10)
+    limits.end(start(limits, 10), 10)
     before = clock.now
-    limits.end(limits.start(5000), 100)
+    limits.end(start(limits, 5000), 100)
     assert 60 < clock.now - before < 61
 
 
@@ -84,7 +86,7 @@ def test_nothing_goes_through_while_the_server_asks_to_wait() -> None:
     limits = limits_of(clock)
     limits.pause(30.0)
     limits.pause(2.0)
-    limits.start(1)
+    start(limits, 1)
     assert clock.now == 1030.0
 
 
@@ -92,25 +94,24 @@ def test_without_limits_nothing_waits() -> None:
     clock = FakeClock()
     limits = limits_of(clock)
     for _ in range(1000):
-        limits.start(10**9)
+        start(limits, 10**9)
     assert clock.now == 1000.0
 
 
-def test_requests_under_way_count_for_threads_that_share_the_limits() -> None:
+def test_requests_under_way_count_for_all_that_share_the_limits() -> None:
     limits = RateLimits(3, minute=0.15)
     at: list[float] = []
 
-    def ask() -> None:
+    async def ask() -> None:
         for _ in range(3):
-            limits.start(1)
+            await limits.start(1)
             at.append(time.monotonic())
-            time.sleep(0.01)
+            await asyncio.sleep(0.01)
             limits.end(1, 1)
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    async def together() -> None:
+        await asyncio.gather(*(ask() for _ in range(8)))
+
+    asyncio.run(together())
     assert len(at) == 24
     assert most_in_a_minute(at, [1] * 24, minute=0.15) == 3

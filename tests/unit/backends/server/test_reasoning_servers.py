@@ -9,13 +9,12 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.temperature import Temperature
 from medstress.core.calls import Decoding, Failure, Generate, Generated, Message, Score
 from medstress.store.codec import decode_answer, encode_answer
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
-from medstress.backends.server.openai import OpenAiBackend, open_backend
+from medstress.backends.openai import OpenAiBackend, open_backend
 
 
 def ask(server: FaultServer, *calls: Any) -> tuple[list[Any], OpenAiBackend]:
@@ -83,9 +82,10 @@ def test_a_server_that_never_objects_says_nothing_of_the_temperature() -> None:
     ],
 )
 def test_only_what_insists_on_a_temperature_changes_it(said: str, understood: bool) -> None:
-    temperature = Temperature()
-    temperature.refused(said, {"temperature": 0.0})
-    assert temperature.field(0.0) == {"temperature": 1.0 if understood else 0.0}
+    refused = (400, {"error": {"message": said}})
+    server = FaultServer(plant=lambda asked: refused if asked.number == 0 else None)
+    ask(server, chat())
+    assert temperatures(server) == ([0.0, 1.0] if understood else [0.0])
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -6,43 +6,47 @@ import math
 
 import pytest
 
-from medstress.backends.server.scores import first_token_scores, text_scores
+from medstress.backends.replies import BARE, NOT_LISTED, SPACED, first_token_scores, text_scores
 
 LETTERS = (" A", " B", " C")
 
 
-def test_the_token_with_its_space_counts_where_it_is_listed() -> None:
-    listed = {"top_logprobs": [{"A": -0.1, " A": -3.0, " B": -2.0, "B": -0.2, " C": -4.0}]}
-    assert first_token_scores(listed, LETTERS) == (-3.0, -2.0, -4.0)
+@pytest.mark.parametrize("letters", [LETTERS, ("A", "B", "C")])
+def test_the_better_form_of_a_letter_counts_and_the_form_of_the_mass_is_said(letters) -> None:
+    values = {"A": -3.1, " A": -3.0, " B": -2.0, "B": -0.2, " C": -4.0}
+    text = {"top_logprobs": [values]}
+    tops = [{"token": token, "logprob": value} for token, value in values.items()]
+    chat = {"content": [{"token": "B", "logprob": -0.2, "top_logprobs": tops}]}
+    for listed in (text, chat):
+        assert first_token_scores(listed, letters) == ((-3.0, -0.2, -4.0), BARE)
 
 
 @pytest.mark.parametrize("space", ["", "\u2581", "\u0120"])
 def test_servers_that_show_the_space_otherwise_are_understood(space: str) -> None:
     listed = {"top_logprobs": [{f"{space}A": -1.0, f"{space}B": -2.0, f"{space}C": -3.0}]}
-    assert first_token_scores(listed, LETTERS) == (-1.0, -2.0, -3.0)
+    form = SPACED if space else BARE
+    assert first_token_scores(listed, LETTERS) == ((-1.0, -2.0, -3.0), form)
 
 
 def test_the_chat_shape_is_understood_for_both_endpoints() -> None:
     tops = [{"token": "B", "logprob": -0.5}, {"token": "A", "logprob": -1.5}]
     listed = {"content": [{"token": "B", "logprob": -0.5, "top_logprobs": tops}]}
-    assert first_token_scores(listed, ("A", "B")) == (-1.5, -0.5)
+    assert first_token_scores(listed, ("A", "B")) == ((-1.5, -0.5), BARE)
 
 
 def test_a_letter_that_is_not_listed_gets_a_bound_and_never_wins() -> None:
     listed = {"top_logprobs": [{" B": math.log(0.3), " the": math.log(0.6)}]}
-    scores = first_token_scores(listed, LETTERS)
-    assert scores is not None
+    scores, _ = first_token_scores(listed, LETTERS)
     assert scores[1] == math.log(0.3)
     assert scores[0] == scores[2] == pytest.approx(math.log(0.1)), "what the list leaves over"
     flat = {"top_logprobs": [{f" w{i}": math.log(0.05) for i in range(9)} | {" C": math.log(0.05)}]}
-    scores = first_token_scores(flat, LETTERS)
-    assert scores is not None
+    scores, _ = first_token_scores(flat, LETTERS)
     assert scores[2] == max(scores) > scores[0] == pytest.approx(scores[2])
 
 
 def test_where_no_letter_is_listed_nothing_is_known() -> None:
     listed = {"top_logprobs": [{" The": -0.1, " I": -2.0}]}
-    assert first_token_scores(listed, LETTERS) == (-math.inf,) * 3
+    assert first_token_scores(listed, LETTERS) == ((-math.inf,) * 3, NOT_LISTED)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +68,13 @@ def test_a_text_is_scored_by_the_tokens_it_adds() -> None:
     alone = echo(["Q", ":"], [None, -1.0])
     one = echo(["Q", ":", " as", "pirin"], [None, -1.0, -2.0, -0.25])
     two = echo(["Q", ": x"], [None, -7.0])
-    assert text_scores([alone, one, two], "Q:", (" aspirin", " x")) == ((-2.25, -7.0), (2, 1))
+    assert text_scores([alone, one, two], ["Q:", "Q: aspirin", "Q: x"]) == ((-2.25, -7.0), (2, 1))
 
 
 def test_a_server_that_ignores_echo_is_found_out() -> None:
     made_up = {"text": " It is", "logprobs": {"tokens": [" It", " is"], "token_logprobs": [-1, -2]}}
-    assert text_scores([made_up] * 2, "Q:", (" aspirin",)) is None
-    assert text_scores([made_up], "Q:", (" aspirin",)) is None
+    sent = ["Q:", "Q: aspirin"]
+    assert text_scores([made_up] * 2, sent) is None
+    assert text_scores([made_up], sent) is None
     silent = {"text": "Q: aspirin", "logprobs": None}
-    assert text_scores([silent] * 2, "Q:", (" aspirin",)) is None
+    assert text_scores([silent] * 2, sent) is None

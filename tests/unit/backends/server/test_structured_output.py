@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from fault_server import FaultServer
 from medstress.backends.mock import MockBackend
-from medstress.backends.server.errors import Server, ServerTrouble
-from medstress.backends.server.schemas import SchemaWatch, follows
 from medstress.core.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
 from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_json
@@ -30,8 +26,8 @@ SOMEONE = ModelIdentity(name="someone", hash="1")
 
 def openai_backend(server: FaultServer, **options: Any) -> Any:
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from medstress.backends.openai import open_backend
     from medstress.backends.options import BackendOptions
-    from medstress.backends.server.openai import open_backend
 
     return open_backend(BackendOptions(base_url=server.url, model=server.model, **options))
 
@@ -69,13 +65,6 @@ def test_json_of_another_schema_is_no_better() -> None:
         assert "does not follow the requested JSON schema" in stop(server)
 
 
-def test_a_server_that_refuses_schemas_is_named_with_its_own_words() -> None:
-    with FaultServer(schemas=False) as server:
-        said = stop(server)
-    assert "structured = false" in said
-    assert "response_format is not supported" in said
-
-
 def test_once_a_schema_was_kept_a_bad_text_is_an_answer_like_any_other() -> None:
     texts = iter([GOOD, "no JSON"])
     with FaultServer(answer=lambda prompt: next(texts)) as server:
@@ -101,15 +90,23 @@ def test_a_refusal_at_first_says_nothing_about_schemas() -> None:
         ('{"answer": ', "length", False),
         ("", "length", False),
         ('{"answer": ', "stop", True),
+        ('["answer", "more"]', "stop", True),
+        ("3", "stop", True),
     ],
 )
 def test_a_text_that_was_cut_off_tells_by_its_beginning(
     text: str, finish: str, stops: bool
 ) -> None:
-    watch = SchemaWatch(Server(url="http://127.0.0.1/v1", model="m"))
     choice = {"finish_reason": finish, "message": {"content": text}}
-    with pytest.raises(ServerTrouble, match="JSON schema") if stops else nullcontext():
-        watch.check(canonical_json(SCHEMA), choice, text)
+    with FaultServer(plant=lambda asked: (200, {"choices": [choice]})) as server:
+        if stops:
+            assert "JSON schema" in stop(server)
+            return
+        backend = openai_backend(server)
+        (reply,) = backend.answer([ASKED])
+        backend.close()
+    assert isinstance(reply, Generated)
+    assert (reply.text, reply.is_cut) == (text, True)
 
 
 def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs() -> None:
@@ -129,18 +126,3 @@ def test_only_back_ends_that_declare_it_are_given_a_schema() -> None:
         told_not_to = openai_backend(server, structured=False)
         assert request.fitted(told_not_to) == plain
         told_not_to.close()
-
-
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        ({"type": "integer"}, 3, True),
-        ({"type": ["string", "null"]}, None, 3),
-        ({"type": "array", "items": {"type": "number"}}, [1, 2.5], [1, "2"]),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "a", 1),
-        (SCHEMA, {"answer": "A"}, {"answer": "A", "more": 1}),
-    ],
-)
-def test_forms_are_told_apart(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    assert follows(schema, json.loads(json.dumps(good)))
-    assert not follows(schema, json.loads(json.dumps(bad)))

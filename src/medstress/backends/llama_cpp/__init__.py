@@ -1,1 +1,0 @@
-"""GGUF files through llama.cpp, in this process."""

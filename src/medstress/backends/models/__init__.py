@@ -1,1 +1,0 @@
-"""Local models: files, weights, tokens, and what all ways of running them share."""

@@ -1,1 +1,0 @@
-"""Functions of the user's as victims."""

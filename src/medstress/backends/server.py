@@ -1,0 +1,736 @@
+"""One server with OpenAI's interface: its address and key, its limits, and one door for requests.
+
+All requests run in one event loop, so that a deadline ends a request whatever the server does with
+it. What can go wrong is one sentence and what to do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import math
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
+
+import orjson
+
+from medstress.backends.options import ANSWER_SECONDS
+from medstress.core.calls import Generated, Scored
+from medstress.core.errors import UnreachableError, UsageError, did_you_mean
+from medstress.files.extras import importing
+from medstress.machine.daemon_threads import DaemonThreads
+
+R = TypeVar("R")
+
+LARGEST_ANSWER = 8 << 20
+"""Decoded bytes. Log probabilities of a few long prompts take less than a tenth of this."""
+LONGEST_WAIT = 300.0
+"""The longest wait that a server may ask for, in seconds."""
+SHORTEST_KEY, KEY_SHOWN = 8, "[key]"
+"""Characters from which a key is removed, as a shorter one may be a word; and what replaces it."""
+_WORDS = 300
+"""Characters of the server's words in a message."""
+MOST_NAMES = 1_000
+"""Names of a server's models that are compared with the requested one."""
+_PAGES, _GREETINGS, _UNREACHABLE = 50, 3, 3
+"""Pages of a list; attempts to read it; calls in a row without any reply that end a run."""
+_PIECE = 1 << 18
+"""Bytes that are decoded at once."""
+_SENT = {"host", "accept", "content-type", "content-length", "connection"}
+"""Headers of the client that may be sent; its others would reveal the system and versions."""
+_TOO_LONG = re.compile(r"context.{0,12}(length|size|window)|m context|too long|many tokens", re.I)
+_FILTERED = re.compile(r"content.?(filter|management|policy|moderation)|safety system", re.I)
+_HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
+_ENCODED = "its answer in an encoding that was not requested"
+_RESUME = "run the same command again later to resume"
+_keys: set[str] = set()
+
+
+# -- address and key -------------------------------------------------------------------------
+def address_of(url: str | None) -> str:
+    """Return the checked base address; messages never show one that may contain a password."""
+    wanted = 'base_url = "http://127.0.0.1:8000/v1" or "https://api.openai.com/v1"'
+    if not url:
+        raise UsageError(f"backend 'openai' needs the address of a server: {wanted}")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port, (parts.hostname or "host").encode("idna")
+        if not url.isprintable() or " " in url or "\\" in url:
+            raise ValueError(url)
+    except ValueError:
+        raise UsageError(f"base_url is not an address; expected e.g. {wanted}") from None
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "base_url holds more than an address (a name, password or query): give the key in an "
+            'environment variable and name that in api_key_env = "..."'
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        error = UsageError(f"base_url = {url!r}: expected e.g. {wanted}")
+        host = url if "/" in url else f"{url}/v1"
+        raise error if "://" in url else error.with_flag("--base-url", f"http://{host}")
+    return url.rstrip("/")
+
+
+def key_of(name: str | None) -> str | None:
+    """Return the key from the environment; no message contains it."""
+    if name is None:
+        return None
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise UsageError(
+            f"api_key_env = {name!r}: that environment variable is not set; set it to the key"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(
+            f"the key in the environment variable {name} has spaces or other characters that no "
+            "key has; set it to the key alone"
+        )
+    remember_key(key)
+    return key
+
+
+def remember_key(key: str) -> None:
+    """Remove a key from everything that servers say from now on, unless it is too short."""
+    if len(key) >= SHORTEST_KEY:
+        _keys.add(key)
+
+
+def without_keys(value: Any) -> Any:
+    """Return a text, or the values of a reply with its field names, without the keys.
+
+    >>> remember_key("sk-doctest-0123")
+    >>> without_keys({"error": "wrong key sk-doctest-0123, sir"})
+    {'error': 'wrong key [key], sir'}
+    """
+    if isinstance(value, str):
+        # The longest key first, because one key may begin with another.
+        for key in sorted(_keys, key=len, reverse=True):
+            value = value.replace(key, KEY_SHOWN)
+    elif isinstance(value, list):
+        return [without_keys(one) for one in value]
+    elif isinstance(value, dict):
+        return {without_keys(name): without_keys(one) for name, one in value.items()}
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Server:
+    """A server with its key, which it never shows."""
+
+    url: str
+    """The base address of requests."""
+    model: str
+    """The requested model."""
+    key: str | None = None
+    """The key sent with each request."""
+    key_env: str | None = None
+    """The environment variable the key came from."""
+
+    @property
+    def where(self) -> str:
+        """The server's name in messages."""
+        return f"the server at {self.url}"
+
+    def redacted(self, text: str) -> str:
+        """Return a text on one line, without the key and without parts of it."""
+        line = "".join(x if x.isprintable() else " " for x in without_keys(text))
+        words = (line.replace(self.key, KEY_SHOWN) if self.key else line).split()
+        if self.key and len(self.key) >= SHORTEST_KEY:
+            # Servers often show the ends of a wrong key.
+            ends = self.key[:6].casefold(), self.key[-4:].casefold()
+            hidden = [any(end in word.casefold() for end in ends) for word in words]
+            words = [KEY_SHOWN if hide else word for hide, word in zip(hidden, words, strict=True)]
+        line = " ".join(words)
+        return line[:_WORDS] + ("..." if len(line) > _WORDS else "")
+
+
+# -- what can go wrong -----------------------------------------------------------------------
+class Then(Enum):
+    """What to do after an error."""
+
+    AGAIN = "again"
+    """Retry."""
+    ITEM_FAILS = "item_fails"
+    """Fail this call; others may succeed."""
+    UNREADABLE = "unreadable"
+    """Take it as an answer that cannot be read: a content filter withheld it."""
+    STOP = "stop"
+    """Stop the run."""
+
+
+@dataclass(eq=False)
+class ServerTrouble(Exception):
+    """A request that got no usable answer."""
+
+    sentence: str
+    then: Then
+    """What to do next."""
+    said: str = ""
+    """The server's words about the request, without the key; they may say what to send instead."""
+    wait: float | None = None
+    """Seconds the server asks to wait."""
+    status: int = 0
+    """Status of the HTTP reply if it was an error; one below 500 used no tokens."""
+    unreachable: bool = False
+    """No reply came, or not in time."""
+    late: bool = False
+    """The reply did not come in time."""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def trouble_of_status(
+    server: Server, status: int, raw: str, headers: Mapping[str, str], models: Sequence[str] = ()
+) -> ServerTrouble:
+    """Translate an error that a server reports.
+
+    Args:
+        server: the server.
+        status: the status, or what a reply with another one gives as its code.
+        raw: the body.
+        headers: those of the reply.
+        models: names of the models that the server lists.
+    """
+    code, said = _code_and_words(raw)
+    said = server.redacted(said)
+    shown = f" (it says: {said})" if said else ""
+    sentence, then, wait = f"{server.where} answered {status}", Then.STOP, None
+    if 300 <= status < 400:
+        sentence += f", {_about_the_redirect(server, headers)}"
+    elif status in (401, 403):
+        # Without the server's words, which may show parts of the key.
+        problem = "is wrong or missing" if status == 401 else "may not be used for this"
+        advice = f"check the environment variable {server.key_env}"
+        if not server.key_env:
+            advice = 'name the environment variable that holds it: api_key_env = "..."'
+        sentence += f": the key {problem}; {advice}"
+    elif status == 404:
+        hint = did_you_mean(server.model, models[:MOST_NAMES])
+        if not hint and models and server.model not in models:
+            hint = f" (it has: {', '.join(models[:8])})"
+        sentence += f": it knows no model {server.model!r}{hint}, or answers only conversations; "
+        sentence += f'for these set prompt = "chat"{shown}'
+    elif status == 402 or code == "insufficient_quota":
+        sentence += f": there is no quota left{shown}; {_RESUME}"
+    elif status in (408, 409, 425, 429) or status >= 500:
+        sentence, then, wait = sentence + shown, Then.AGAIN, retry_after(headers)
+        if wait is not None and wait > LONGEST_WAIT:
+            sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
+            then, wait = Then.STOP, None
+    elif code == "content_filter" or _FILTERED.search(said):
+        sentence = f"the content filter of {server.where} withheld the answer{shown}"
+        then, said = Then.UNREADABLE, ""
+    elif code == "context_length_exceeded" or _TOO_LONG.search(said):
+        sentence = f"the prompt is too long for the context of {server.model!r}{shown}"
+        then, said = Then.ITEM_FAILS, ""
+    else:
+        sentence, then = sentence + shown, Then.ITEM_FAILS
+    return ServerTrouble(sentence, then, said, wait, status)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait, from a number or a date.
+
+    >>> retry_after({"retry-after": "2"}), retry_after({"retry-after-ms": "250"})
+    (2.0, 0.25)
+    >>> retry_after({}) is None
+    True
+    """
+    until = lambda date: email.utils.parsedate_to_datetime(date).timestamp() - time.time()  # noqa: E731
+    readers = ("-ms", lambda text: float(text) / 1e3), ("", float), ("", until)
+    for ending, read in readers:
+        with suppress(ArithmeticError, LookupError, TypeError, ValueError):
+            seconds: float = read(headers[f"retry-after{ending}"])
+            if not math.isnan(seconds):
+                return max(seconds, 0.0)
+    return None
+
+
+def _about_the_redirect(server: Server, headers: Mapping[str, str]) -> str:
+    """Say to which host a redirect points; nothing else in it can be trusted."""
+    shown = "no readable address"
+    with suppress(ValueError):
+        to = urlsplit(urljoin(server.url, headers.get("location", "")))
+        host = (to.hostname or "") if to.port is None else f"{to.hostname}:{to.port}"
+        if _HOST.fullmatch(host):
+            same = " (the same host)" if to.hostname == urlsplit(server.url).hostname else ""
+            shown = server.redacted(host) + same
+    advice = "set base_url to the final address, with the right http:// or https:// and path"
+    return f"which points to {shown}; medstress follows no redirect: {advice}"
+
+
+def _code_and_words(raw: str) -> tuple[str, str]:
+    """Return the code and the message in an error's body, whatever its shape."""
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return "", raw
+    body = body[0] if isinstance(body, list) and body else body
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(inner, dict):
+        return "", inner if isinstance(inner, str) else raw
+    code, said = inner.get("code") or inner.get("type"), inner.get("message") or inner.get("detail")
+    details = said.get("detail") if isinstance(said, dict) else said
+    if isinstance(details, list) and all(isinstance(one, dict) for one in details):
+        # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
+        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in details)
+    if not isinstance(said, str):
+        said = raw if said else ""
+    if isinstance(param := inner.get("param"), str) and param not in said:
+        said += f" ({param})"
+    return code if isinstance(code, str) else "", said
+
+
+def _trouble_of_client(error: BaseException, server: Server, models: list[str]) -> ServerTrouble:
+    """Translate an exception of the client."""
+    import httpx2
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        reply = error.response
+        return trouble_of_status(server, error.status_code, reply.text, reply.headers, models)
+    where, causes = server.where, [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    last = server.redacted(str(causes[-1])) or type(causes[-1]).__name__
+    if any("CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes):
+        why = getattr(causes[-1], "verify_message", "") or "it cannot be verified"
+        sentence = f"{where} shows a certificate that is not trusted ({why}): set the environment "
+        sentence += "variable SSL_CERT_FILE to a file with the one you trust, or mend base_url"
+        return ServerTrouble(sentence, Then.STOP)
+    is_slow = any(isinstance(cause, httpx2.TimeoutException) for cause in causes)
+    if not is_slow and any(isinstance(cause, ssl.SSLError) for cause in causes):
+        sentence = f"{where} does not speak TLS: write http:// in base_url if that is meant"
+        return ServerTrouble(sentence, Then.STOP)
+    if is_slow or any(isinstance(cause, httpx2.ConnectError) for cause in causes):
+        how = " in time" if is_slow else f" ({last})"
+        sentence = f"{where} cannot be reached{how}: is it running, and is base_url right?"
+        return ServerTrouble(sentence, Then.AGAIN, unreachable=True)
+    return ServerTrouble(f"{where} dropped the connection ({last})", Then.AGAIN)
+
+
+# -- limits ----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Time limits and retries of a request."""
+
+    attempts: int = 8
+    """The most requests for one call."""
+    first: float = 0.5
+    """The longest wait before the second attempt, in seconds; doubled for each later one."""
+    longest: float = 60.0
+    """The longest wait between two attempts, in seconds."""
+    answer: float = ANSWER_SECONDS
+    """Time limit of a whole request, from its first step to the last byte, in seconds."""
+
+
+async def _or_later(changed: asyncio.Event, seconds: float) -> None:
+    """Wait for something to change, for at most so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+
+
+@dataclass(slots=True)
+class RateLimits:
+    """Delays requests so that no minute exceeds the limits.
+
+    A bucket that refills steadily would let twice the limit through in its first minute, so this
+    counts the requests of the last minute. A request counts until one minute after it *ended*: the
+    server saw it at some time between its start and end, so the server's count never exceeds ours.
+    Tokens are reserved as an upper bound and corrected when the server reports their number.
+    """
+
+    requests: int | None = None
+    """The most requests per minute; None for no limit."""
+    tokens: int | None = None
+    """The most tokens per minute; None for no limit."""
+    minute: float = 60.0
+    """The period of the limits, in seconds."""
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[asyncio.Event, float], Coroutine[Any, Any, None]] = _or_later
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: list[int] = field(default_factory=list)
+    _ended: deque[tuple[float, int]] = field(default_factory=deque)
+    _paused_until: float = 0.0
+
+    async def start(self, tokens: int) -> int:
+        """Wait until a request may be made, and count it.
+
+        Args:
+            tokens: an upper bound; reduced to the limit of a minute if it exceeds it.
+
+        Returns:
+            The tokens reserved, for `end`.
+        """
+        reserved = min(tokens, self.tokens or tokens)
+        async with self._turn:  # first come, first served
+            while seconds := self._seconds_to_wait(reserved):
+                self._changed.clear()
+                await self.wait(self._changed, seconds)
+            self._open.append(reserved)
+        return reserved
+
+    def end(self, reserved: int, used: int) -> None:
+        """Record that a request has ended, successfully or not; `used` tokens count from now."""
+        self._open.remove(reserved)
+        self._ended.append((self.clock(), used))
+        self._changed.set()
+
+    def pause(self, seconds: float) -> None:
+        """Hold back all requests for so many seconds, because the server asked for it."""
+        self._paused_until = max(self._paused_until, self.clock() + seconds)
+
+    def _seconds_to_wait(self, tokens: int) -> float:
+        now = self.clock()
+        while self._ended and self._ended[0][0] + self.minute < now:
+            self._ended.popleft()
+        if now < self._paused_until:
+            return self._paused_until - now
+        n = len(self._open) + len(self._ended)
+        counted = sum(self._open) + sum(used for _, used in self._ended)
+        # Usage may exceed a reservation that was reduced to the limit of a minute.
+        is_long = self.tokens is not None and counted > 0 and counted + tokens > self.tokens
+        if not is_long and (self.requests is None or n < self.requests):
+            return 0.0
+        # Strictly after the minute, so that a window with both its ends stays within the limit.
+        return (self._ended[0][0] if self._ended else now) + self.minute - now + 1e-3
+
+
+# -- requests --------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a call asks of a server."""
+
+    path: str
+    """Below the base address."""
+    body: Callable[[], dict[str, Any]]
+    """Makes the JSON to send from what is known of the server."""
+    tokens: int
+    """An upper bound of the tokens it costs."""
+    read: Callable[[dict[str, Any]], Generated | Scored]
+    """Returns the answer in a reply; may raise `ServerTrouble`."""
+    adapt: Callable[[ServerTrouble, dict[str, Any]], bool]
+    """Learns from a refusal of a body; returns whether another one may be taken."""
+
+
+class Connection:
+    """Asks one server, from any number of threads.
+
+    The first request goes alone: it may show that there is no quota, or that another model
+    answers. Once an answer stops the run, no further request is made.
+
+    Args:
+        server: the server and its key.
+        limits: rate limits of all requests.
+        max_in_flight: the most requests at a time.
+        patience: time limits and retries.
+
+    Attributes:
+        models: names of the models that it lists, for messages.
+        counters: HTTP requests so far to the model, the retries among them and, if any, those that
+            timed out before the whole answer came.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+
+    def __init__(
+        self, server: Server, limits: RateLimits, max_in_flight: int, patience: Patience
+    ) -> None:
+        self.server, self._limits, self._patience = server, limits, patience
+        self.models: list[str] = []
+        self.counters = {"requests": 0, "requests_repeated": 0}
+        self._slots, self._first_is_over = asyncio.Semaphore(max_in_flight), asyncio.Event()
+        self._has_begun, self._stopped, self._n_unreachable = False, "", 0
+        self._client = _open_client(server, max_in_flight, min(10.0, patience.answer / 2))
+        self._loop = asyncio.new_event_loop()
+        # Executors of the standard library keep a process until a name is resolved.
+        names = DaemonThreads(max_in_flight, "medstress-names")
+        self._loop.getaddrinfo = lambda *to, **how: asyncio.wrap_future(  # type: ignore
+            names.submit(partial(socket.getaddrinfo, *to, **how))
+        )
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run work in the loop of the connection, and wait for it; called from other threads."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the requests under way and close all connections."""
+
+        async def end() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._client.close()
+
+        if not self._loop.is_closed():
+            self.run(end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def ask(self, request: Request) -> Generated | Scored:
+        """Make one request, with retries if they may help; the first of all alone.
+
+        Raises:
+            ServerTrouble: there is no answer after all attempts, or an earlier one stops the run.
+        """
+        if self._has_begun:
+            await self._first_is_over.wait()
+        self._has_begun, attempts = True, self._patience.attempts
+        try:
+            async for attempt in self._retrying(attempts, lambda error: error.then is Then.AGAIN):
+                with attempt:
+                    return await self._adapted(request, attempt.retry_state.attempt_number > 1)
+            raise AssertionError("an attempt returns or raises")
+        except ServerTrouble as trouble:
+            if trouble.then is Then.AGAIN:
+                trouble.sentence += f" (asked {attempts} times)"
+                trouble.then = Then.ITEM_FAILS
+                self._n_unreachable += trouble.unreachable
+                if trouble.unreachable and self._n_unreachable >= _UNREACHABLE:
+                    trouble.sentence += f"; {_RESUME}, with --retry-failed"
+                    trouble.then = Then.STOP
+            if trouble.then is Then.STOP:
+                self._stopped = self._stopped or trouble.sentence
+            raise
+        finally:
+            self._first_is_over.set()
+
+    def _retrying(self, attempts: int, helps: Callable[[ServerTrouble], bool]) -> Any:
+        """Return the attempts, with waits of full jitter on top of what the server asks."""
+        import tenacity as t
+
+        jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
+        return t.AsyncRetrying(
+            stop=t.stop_after_attempt(attempts),
+            wait=lambda state: (
+                jitter(state)
+                + (getattr(state.outcome and state.outcome.exception(), "wait", 0) or 0)
+            ),
+            retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),
+            reraise=True,
+        )
+
+    async def _adapted(self, request: Request, is_repeated: bool) -> Generated | Scored:
+        """Make a request; if the server refuses a field, adapt the request and send it again."""
+        while True:
+            body = request.body()
+            try:
+                return await self._once(request, body, is_repeated)
+            except ServerTrouble as trouble:
+                if not request.adapt(trouble, body):
+                    raise
+            is_repeated = False
+
+    async def _once(
+        self, request: Request, body: dict[str, Any], is_repeated: bool
+    ) -> Generated | Scored:
+        """Make one HTTP request to the model, when there is room for it."""
+        async with self._slots:
+            reserved = used = await self._limits.start(request.tokens)
+            try:
+                if self._stopped:
+                    raise ServerTrouble(self._stopped, Then.STOP)
+                self.counters["requests"] += 1
+                self.counters["requests_repeated"] += is_repeated
+                answer = request.read(await self._json(request.path, body))
+                used, self._n_unreachable = answer.tokens_in + answer.tokens_out, 0
+                return answer
+            except ServerTrouble as trouble:
+                used = 0 if 400 <= trouble.status < 500 else reserved
+                if trouble.late:
+                    self.counters["requests_late"] = self.counters.get("requests_late", 0) + 1
+                # The limit belongs to the key, not to the request, so all wait.
+                self._limits.pause(trouble.wait or 0.0)
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                sentence = f"{self.server.where} sent an answer of an unexpected form"
+                raise ServerTrouble(sentence, Then.AGAIN) from None
+            finally:
+                self._limits.end(reserved, used)
+
+    async def _json(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Make one HTTP request within one deadline; return the reply without the keys.
+
+        A list is returned as `data`, as some servers send the rows of a list of models.
+        """
+        import httpx2
+        import openai
+
+        where, seconds, how = self.server.where, self._patience.answer, {"cast_to": httpx2.Response}
+        try:
+            async with asyncio.timeout(seconds):
+                if body is None:
+                    content = (await self._client.get(path, **how)).content
+                else:
+                    content = (await self._client.post(path, body=body, **how)).content
+        except TimeoutError:
+            sentence = f"{where} did not send its whole answer within {seconds:g} seconds"
+            sentence += " (timeout_seconds)"
+            raise ServerTrouble(sentence, Then.AGAIN, unreachable=True, late=True) from None
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
+            raise _trouble_of_client(error, self.server, self.models) from None
+        try:
+            reply: Any = without_keys(orjson.loads(content))
+        except (ValueError, RecursionError):  # not JSON, or nested too deep
+            reply = None
+        if isinstance(reply, dict | list):
+            return reply if isinstance(reply, dict) else {"data": reply}
+        raise ServerTrouble(f"{where} sent something that is not a JSON object", Then.AGAIN)
+
+    def greet(self) -> bool:
+        """List the server's models in `models`, without a request to a model.
+
+        Pages are asked for as OpenAI's and Anthropic's lists are: `has_more`, then the last id.
+        Other marks of a further page, such as a link, are not followed.
+
+        Returns:
+            Whether these are all, so that another name is unknown.
+
+        Raises:
+            UsageError: the server cannot be reached, is not trusted, or refuses the key.
+        """
+        try:
+            return self.run(self._list())
+        except ServerTrouble as trouble:
+            if trouble.unreachable:
+                raise UnreachableError(str(trouble)) from None
+            if trouble.then is Then.STOP and trouble.status != 404:
+                raise UsageError(str(trouble)) from None
+            return False
+
+    def described(self) -> str | None:
+        """Return the server's name for the requested model, which it may not list; None without."""
+        try:
+            name = self.run(self._json(f"/models/{quote(self.server.model, safe='')}")).get("id")
+        except ServerTrouble:
+            return None
+        return name if isinstance(name, str) else None
+
+    async def _list(self) -> bool:
+        path, names = "/models", dict[str, None]()
+        # It may be about to start.
+        again = self._retrying(_GREETINGS, lambda error: error.unreachable and not error.late)
+        for _ in range(_PAGES):
+            try:
+                page = await again(self._json, path)
+            except ServerTrouble:
+                if names:
+                    break
+                raise
+            lists = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
+            rows: list[Any] = [
+                row if isinstance(row, dict) else {"id": row} for row in next(lists, ())
+            ]
+            new = [row.get("id") or row.get("name") for row in rows]
+            new = [name for name in new if isinstance(name, str) and name not in names]
+            names |= dict.fromkeys(new)
+            self.models = list(names)
+            marks = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
+            if not any(page.get(mark) for mark in marks):
+                return bool(names)
+            last = page.get("last_id") or (new[-1] if new else None)
+            if not new or page.get("has_more") is not True or not isinstance(last, str):
+                break
+            path = f"/models?after={quote(last, safe='')}&after_id={quote(last, safe='')}"
+        return False
+
+
+def _open_client(server: Server, max_in_flight: int, connect: float) -> Any:
+    """Open the official client without its retries, environment and extra headers.
+
+    Args:
+        server: the server.
+        max_in_flight: the most connections.
+        connect: time limit to connect, in seconds.
+    """
+    with importing("the back end 'openai'", "openai"):
+        import httpx2
+        import tenacity  # noqa: F401 - needed with the first request
+        from openai import AsyncOpenAI
+
+    async def send_only_what_is_needed(request: Any) -> None:
+        for name in [name for name in request.headers if name.lower() not in _SENT]:
+            del request.headers[name]
+        request.headers |= {"User-Agent": "medstress", "Accept-Encoding": "identity"}
+        if server.key is not None:
+            request.headers["Authorization"] = f"Bearer {server.key}"
+
+    async def bound_the_answer(response: Any) -> None:
+        # The body is decoded and bounded here, so the client must see no encoding.
+        coding = response.headers.pop("Content-Encoding", "")
+        try:
+            content = await bounded(response.stream, coding)
+        except ValueError as error:
+            raise ServerTrouble(f"{server.where} sent {error}", Then.AGAIN) from None
+        await response.stream.aclose()
+        response.stream = httpx2.ByteStream(content)
+        # JSON is UTF-8; a server may name a charset that does not even fit its own reply.
+        response.encoding = "utf-8"
+
+    host = urlsplit(server.url).hostname or ""
+    is_local = host in ("localhost", "::1") or host.startswith("127.")
+    n = max_in_flight
+    http_client = httpx2.AsyncClient(
+        timeout=httpx2.Timeout(None, connect=connect),
+        limits=httpx2.Limits(max_connections=n, max_keepalive_connections=n),
+        # Only the address in the experiment file is ever contacted.
+        follow_redirects=False,
+        event_hooks={"request": [send_only_what_is_needed], "response": [bound_the_answer]},
+        # A proxy cannot know this machine's own address.
+        mounts={f"all://{'[::1]' if host == '::1' else host}": None} if is_local else None,
+    )
+    # The hook adds the key. The client gets none, because it would read the environment's.
+    return AsyncOpenAI(api_key="none", base_url=server.url, max_retries=0, http_client=http_client)
+
+
+async def bounded(stream: AsyncIterable[bytes], coding: str) -> bytes:
+    """Return a decoded body, up to a bound.
+
+    Requests ask for no encoding, but some servers and proxies encode anyway.
+
+    Raises:
+        ValueError: it is too large, in another encoding than gzip and deflate, or damaged.
+    """
+    coding = coding.strip().lower()
+    is_packed = coding in ("gzip", "x-gzip", "deflate")
+    if not is_packed and coding not in ("", "identity"):
+        raise ValueError(_ENCODED)
+    decoder = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)  # gzip or deflate, as it begins
+    content = bytearray()
+    try:
+        async for chunk in stream:
+            rest = chunk
+            while rest and len(content) <= LARGEST_ANSWER:
+                content += decoder.decompress(rest, _PIECE) if is_packed else rest
+                rest = decoder.unconsumed_tail
+            if len(content) > LARGEST_ANSWER:
+                raise ValueError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
+        return bytes(content + decoder.flush())
+    except zlib.error:
+        raise ValueError(_ENCODED) from None

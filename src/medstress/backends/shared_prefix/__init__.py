@@ -1,1 +1,0 @@
-"""Log probabilities of many texts with a common prefix, which is read once (README)."""

@@ -1,0 +1,62 @@
+"""Items that a model cannot read: said before the run, never asked, the same when verified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.store.reader import RunReader
+
+pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("transformers", reason="needs the extra transformers")
+
+
+@pytest.mark.parametrize("answer_by", ["letter", "generate"])
+def test_an_item_longer_than_the_model_reads_is_not_attackable(
+    answer_by: str,
+    folder_of: Callable[[str], Path],
+    sentence: Callable[[int, int], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    stems = ["Which drug?", sentence(1, 300), "Which dose?"]
+    rows = [
+        {"id": str(i), "question": stem, "options": ["pain", "aspirin"], "answer": "B"}
+        for i, stem in enumerate(stems)
+    ]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "e.toml").write_text(f"""
+[experiment]
+name = "long"
+[[dataset]]
+name = "jsonl"
+path = "items.jsonl"
+label = "cases"
+[[victim]]
+name = "tiny"
+backend = "transformers"
+model = "{folder_of("llama")}"
+answer_by = "{answer_by}"
+max_new_tokens = 2
+[[attack]]
+name = "swap_noise"
+""")
+    folder = tmp_path / "run"
+    assert medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(folder), "--quiet"]) == 0
+    reader = RunReader(folder)
+    trials = [one for one in reader.trials() if reader.items()[one.item][1].id == "1"]
+    reader.close()
+    assert trials
+    for trial in trials:
+        assert trial.verdict == "not_attackable"
+        assert "positions of the model" in trial.result["note"]
+        assert "before" not in trial.result
+    assert medstress_cli(["verify", str(folder)]) == 0
+    assert medstress_cli(["run", str(tmp_path / "e.toml"), "--dry-run"]) == 0
+    assert "1 of 3 items" in (shown := capsys.readouterr()).out + shown.err
