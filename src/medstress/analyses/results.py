@@ -29,7 +29,6 @@ from medstress.analyses.shown import (
     panel,
     table,
 )
-from medstress.core.sentences import EntityUnit, SentencePair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,37 +82,9 @@ def row_of(run: Run, cell: Cell) -> Row:
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
         diversity=diversity.part(run, cell),
-        scores=scored(run, cell),
+        scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
-
-
-def scoring_of(item: Any) -> scores.Scoring | None:
-    """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    return scoring_of_class(type(item))
-
-
-def scoring_of_class(kind: type) -> scores.Scoring | None:
-    """Return how the items of a class are scored."""
-    if issubclass(kind, EntityUnit):
-        from medstress.analyses.entities import ENTITIES
-
-        return ENTITIES
-    if issubclass(kind, SentencePair):
-        from medstress.analyses.correlations import CORRELATIONS
-
-        return CORRELATIONS
-    if kind.__name__ == "LabelledPair":
-        from medstress.analyses.labels import LABELS
-
-        return LABELS
-    return None
-
-
-def scored(run: Run, cell: Cell) -> scores.Scores | None:
-    """Score the clean data and the perturbed copy; None for items that have no scores."""
-    scoring = scoring_of(cell.trials[0].item)
-    return None if scoring is None else scores.score(run, cell, scoring)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -450,7 +450,7 @@ class Cell:
 def _is_unread(trial: Trial) -> bool:
     first = trial.first
     return (
-        bool(trial.item.letters)
+        bool(trial.item.choices)
         and first is not None
         and first.answer.answer is None
         and trial.queries.unreadable > 0

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from medstress.analyses.as_json import FLAT, as_json
-from medstress.analyses.results import scored as scores
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.scores import Scores, charts, remarks, score_tests, tables
+from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, tables
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
 from medstress.testing.planted_trials import SWAP, arm, paired, planted_run, tagged, trial
