@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 from drawn_tables import stream
 from intervals import Cell
-from scipy.stats import binom
-
 from medstress.analyses.correlations import Correlated
 from medstress.analyses.entities import MATCHES, Matches
+from scipy.stats import binom
+
 from medstress.stats.estimate import quantile, sidak, wilson_ends
 from medstress.stats.resampling import bootstrapped
 

@@ -32,7 +32,11 @@ class _Passage(Variants):
     """Asks variants whose passage alone is edited. Write `lack` and `variants`."""
 
     fields = frozenset({FIELD})
-    is_judged = False
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the passage still supports the key alone."""
+        return False
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
