@@ -258,6 +258,7 @@ NLI = Kind(
         scores=macro_f1,
         words={"macro_f1": "Macro F1"},
         units=("texts", "texts"),
+        counts="pairs, in every seed",
         undefined="no pair was answered",
         note="Macro F1: mean over labels of the F1 of each; unreadable answers count as wrong. "
         "Drop: before minus after, paired. Pairs that share their first text are drawn together.",
