@@ -284,7 +284,7 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
         pairs = Counter(unknown_marks(text, spec.get("thoughts")) for text in texts)
         del pairs[None]
         for marks, n in pairs.most_common(1):
-            if len(texts) >= LEAST and n > len(texts) / 2:
+            if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
                 yield Remark(
                     rule="unknown_marks",
                     where=place,

@@ -178,7 +178,7 @@ class AttackedArm(Attack):
         """Return why the item cannot be attacked, or None."""
         return None if any(self._stored(item)) else _LACK
 
-    def bound(self, item: Question) -> int:
+    def bound(self, item: Any) -> int:
         """Return the most edits of a stored trial, up to the budget."""
         return max(map(len, self._stored(item)), default=0)
 

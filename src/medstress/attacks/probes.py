@@ -588,7 +588,7 @@ class FalseStatement(Probe):
     name = "false_statement"
     control = "neutral_insertion"
 
-    kinds: Annotated[tuple[Falsehood, ...], Listed, Distinct] = tuple(FALSEHOODS)  # type: ignore[assignment]
+    kinds: Annotated[tuple[Falsehood, ...], Listed, Distinct] = tuple(FALSEHOODS)  # type: ignore[arg-type]
     """The kinds that are asked, in order."""
     framing: Literal["neutral", "patient", "authority"] = "neutral"
     """Who says it: `neutral`, `patient` or `authority`."""

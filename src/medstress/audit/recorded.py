@@ -128,7 +128,9 @@ class _Described(TurnAttack):
     @classmethod
     def read(cls, of: Mapping[str, Any], declared: Mapping[str, Any]) -> _Described:
         """Return the attack of some parameters that declared something (`declared_by`)."""
-        values = {k: frozenset(v) if isinstance(v, list) else v for k, v in declared.items()}
+        values: dict[str, Any] = {
+            k: frozenset(v) if isinstance(v, list) else v for k, v in declared.items()
+        }
         goal = parse_goal(values.pop("success"), unreadable=values.pop("unreadable"))
         return cls(of=of, success=goal, **values)
 

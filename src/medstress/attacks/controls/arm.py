@@ -111,7 +111,7 @@ class ControlArm(Attack):
         """Return why the attack or the control cannot be used on the item, or None."""
         return self.of.obstacle(item, resources) or self.harmless.obstacle(item, resources)
 
-    def at(self, item: Question, rng: Draws, resources: Resources) -> ControlArm:
+    def at(self, item: Any, rng: Draws, resources: Resources) -> ControlArm:
         """Return the arm for one trial.
 
         Args:

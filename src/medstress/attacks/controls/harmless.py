@@ -85,7 +85,8 @@ class Control(Variants):
             edited: the fields that the attack edits in this item.
         """
         variants = map(Predict, self.variants(item, rng, resources))
-        return (yield from ask_in_turn(islice(variants, most)))
+        reached: Candidate | None = yield from ask_in_turn(islice(variants, most))
+        return reached
 
 
 # -- edits without meaning -------------------------------------------------------------------------
@@ -161,7 +162,8 @@ class NoOp(Control):
         """See `Control.ask`."""
         drawn = variants(places(item, edited), rng, edited)
         queries = (Predict(Candidate(item=item, edits=edits)) for edits in drawn)
-        return (yield from ask_in_turn(islice(queries, most)))
+        reached: Candidate | None = yield from ask_in_turn(islice(queries, most))
+        return reached
 
 
 def by_size(places: Sequence[Place]) -> list[int]:
@@ -333,7 +335,8 @@ class Repeat(Control):
         """See `Control.ask`; samples are counted on from a drawn one."""
         samples = count(int(rng.integers(FIRST_SAMPLE, _LAST_SAMPLE)))
         queries = (Predict(Candidate(item=item), sample=sample) for sample in samples)
-        return (yield from ask_in_turn(islice(queries, most)))
+        reached: Candidate | None = yield from ask_in_turn(islice(queries, most))
+        return reached
 
 
 # -- other orders ----------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def _too_few(
     n_items, lacking = 0, list[str]()
     for dataset in datasets:
         for group in groups:
-            if (group.table is None) == "names" in arm.needs:
+            if (group.table is None) == ("names" in arm.needs):
                 continue
             resources = group.resources_on(dataset)
             for item in group.items(dataset):

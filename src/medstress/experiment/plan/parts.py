@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -272,7 +272,7 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
     Raises:
         UsageError: an attack has invalid parameters or is not installed.
     """
-    entries: list[tuple[str | None, str, dict[str, Any]]] = []
+    entries: list[tuple[str | None, str, Mapping[str, Any]]] = []
     attacks: list[Attack] = []
     for table in tables:
         for n, attack in zip(table.exponents, table.attacks, strict=True):
