@@ -284,7 +284,7 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
         marked = (unknown_marks(text, spec.get("thoughts")) for text in texts)
         pairs = Counter(marks for marks in marked if marks is not None)
         for marks, n in pairs.most_common(1):
-            if len(texts) >= LEAST and n > len(texts) / 2:
+            if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
                 yield Remark(
                     rule="unknown_marks",
                     where=place,
