@@ -142,7 +142,7 @@ def first_token_scores(
     >>> listed = {"top_logprobs": [{" A": -0.5, "A": -4.0, "B": -1.5, " the": -3.0}]}
     >>> scores, form = first_token_scores(listed, (" A", " B", " C"))
     >>> [round(value, 2) for value in scores], form
-    ([-0.5, -1.5, -3.0], 'letters with a space before them')
+    ([-0.5, -1.5, -4.0], 'letters with a space before them')
     """
     listed = _listed(logprobs)
     if not listed:
