@@ -2,17 +2,21 @@
 
 A plug-in is an installed package with an entry point. Its group says what it adds:
 
-* `medstress.attacks`: a frozen dataclass that inherits `Attack`. Its fields are the keys of an
-  `[[attack]]` table. `traits` declares what it is (`AttackTraits`), `spec` gives its parameters,
-  `obstacle` says which items it leaves alone, and `run` is a generator that asks the victim:
+* `medstress.attacks`: a class that inherits `Attack` and is decorated with `parameters`, so that
+  its fields are the keys of an `[[attack]]` table, checked by pydantic. It declares what it is by
+  class attributes or properties (`name`, `budget`, ...); `obstacle` says which items it leaves
+  alone, and `run` is a generator that asks the victim:
   `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model.
 * `medstress.backends`: a function from `BackendOptions`, the keys of a `[[victim]]` table, to a
   `Backend`: an object with `identity`, `traits` (`BackendTraits`) and `answer`, which turns calls
   (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
   `check_backend` tests it.
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
-  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s, `SentencePair`s or `LabelledPair`s.
-  `check_dataset` tests it.
+  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s. `check_dataset` tests
+  it.
+* `medstress.kinds`: a `Kind`: a class of items (`Texts` with fields of its own), a function that
+  reads them like those above, one that makes the tasks of a victim, and the scores of whole data
+  sets (`Scoring`).
 
 A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
 attack", "Writing a back end" and "Your own data" have complete examples.
@@ -25,11 +29,14 @@ from medstress.attacks.protocol import (
     PAIRS,
     QUESTIONS,
     TAGGED,
+    UNBOUNDED,
     Attack,
-    AttackTraits,
-    SearchOn,
+    Ends,
+    Need,
+    TurnAttack,
     Turns,
     Validity,
+    parameters,
 )
 from medstress.attacks.spans import distractor_spans, nearest_span
 from medstress.backends.options import BackendOptions
@@ -50,6 +57,7 @@ from medstress.core.calls import (
     ModelIdentity,
     Rank,
     Reply,
+    Request,
     Score,
     Scored,
     Tag,
@@ -57,13 +65,14 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
 from medstress.core.hashing import content_hash, file_hash
-from medstress.core.items import Candidate, Mention, Question
+from medstress.core.items import LETTERS, Candidate, EditedTexts, Mention, Question, Texts
 from medstress.core.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.core.queries import Predict, Steps, ask, clean_answer, consult, note
 from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
+from medstress.datasets.pairs import read_rows
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -73,7 +82,9 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.files.reading import text_lines
-from medstress.kinds.nli.item import LabelledPair
+from medstress.kinds import Kind, Tasks, VictimRequest, choice_from_spec, choice_tasks
+from medstress.kinds.scores import Resamples, Scoring
+from medstress.tasks.multiple_choice import FLOOR, from_scores, mark
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -86,11 +97,13 @@ from medstress.testing import (
 )
 
 __all__ = [
+    "FLOOR",
+    "LETTERS",
     "PAIRS",
     "QUESTIONS",
     "TAGGED",
+    "UNBOUNDED",
     "Attack",
-    "AttackTraits",
     "Backend",
     "BackendError",
     "BackendOptions",
@@ -107,16 +120,19 @@ __all__ = [
     "DatasetOptions",
     "Decoding",
     "Edit",
+    "EditedTexts",
+    "Ends",
     "Failure",
     "Generate",
     "Generated",
     "Goal",
-    "LabelledPair",
+    "Kind",
     "Loaded",
     "LoadedTexts",
     "Mention",
     "Message",
     "ModelIdentity",
+    "Need",
     "NoiseResources",
     "Outcome",
     "PerturbationSet",
@@ -126,11 +142,13 @@ __all__ = [
     "Rank",
     "Replaced",
     "Reply",
+    "Request",
+    "Resamples",
     "Resources",
     "Score",
     "Scored",
+    "Scoring",
     "ScriptedBackend",
-    "SearchOn",
     "SentencePair",
     "Steps",
     "SwapNoise",
@@ -138,16 +156,22 @@ __all__ = [
     "Tagged",
     "TaggedText",
     "Targeted",
+    "Tasks",
+    "Texts",
     "TrialError",
+    "TurnAttack",
     "Turns",
     "Untargeted",
     "UsageError",
     "Validity",
+    "VictimRequest",
     "ask",
     "check_attack",
     "check_backend",
     "check_dataset",
     "check_keys",
+    "choice_from_spec",
+    "choice_tasks",
     "clean_answer",
     "collect",
     "consult",
@@ -155,8 +179,12 @@ __all__ = [
     "copy_case",
     "distractor_spans",
     "file_hash",
+    "from_scores",
+    "mark",
     "nearest_span",
     "note",
+    "parameters",
+    "read_rows",
     "required_file",
     "rng_for",
     "rule_target",

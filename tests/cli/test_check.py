@@ -14,10 +14,6 @@ PAIRS = [
     {"id": "1", "text_a": "Aspirin helps.", "text_b": "Ibuprofen helps.", "score": 2},
     {"id": "2", "text_a": "We do so.", "text_b": "As we do.", "score": 1},
 ]
-LABELLED = [
-    {"id": "1", "text_a": "He takes aspirin daily.", "text_b": "He takes a drug.", "label": "yes"},
-    {"id": "2", "text_a": "A b.", "text_b": "He takes none.", "label": "no"},
-]
 
 
 def question(name, options=WORDS, stem="Which one is right?", **more):
@@ -162,7 +158,6 @@ def test_the_next_command_proposes_no_attack_that_needs_a_model_of_its_own(check
     [
         (IOB, "data.iob", [], "tagged texts", (1, 1)),
         (PAIRS, "p.jsonl", ["--set", "dataset.name=pairs"], "sentence pairs", (1, 1)),
-        (LABELLED, "n.jsonl", ["--set", "dataset.name=nli"], "labelled pairs", (1, 1)),
     ],
 )
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 from pathlib import Path
@@ -29,9 +28,6 @@ VICTIMS = """
 def overlap(pairs):
     sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
     return [len(a & b) / len(a | b) for a, b in sets]
-
-def same(pairs):
-    return ["entailment" if a[:3] == b[:3] else "neutral" for a, b in pairs]
 """
 NOISE = [
     {"name": "swap_noise", "scope": "all", "label": "swap"},
@@ -77,24 +73,11 @@ def golden(name: str, root: Path) -> Path:
 
 
 def of_pairs(kind: str, root: Path, monkeypatch) -> Path:
-    """A run on pairs with scores, or on pairs with labels."""
+    """A run on pairs with scores."""
     monkeypatch.chdir(root)
     (root / "victims.py").write_text(VICTIMS, encoding="utf-8")
-    if kind == "pairs":
-        (root / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
-        dataset, target = {"name": "pairs", "path": "pairs.tsv"}, "overlap"
-    else:
-        rows = [
-            {
-                "id": f"n{i}",
-                "text_a": f"Aspirin helps {i}",
-                "text_b": f"{'Aspirin' if i % 2 else 'Warfarin'} helps {i}",
-                "label": "entailment" if i % 2 else "neutral",
-            }
-            for i in range(8)
-        ]
-        (root / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        dataset, target = {"name": "nli", "path": "rows.jsonl"}, "same"
+    (root / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    dataset, target = {"name": "pairs", "path": "pairs.tsv"}, "overlap"
     ms.run(
         {
             "experiment": {"controls": False, "name": kind, "seeds": [0, 1, 2]},
@@ -126,7 +109,7 @@ def partial(bench) -> Path:
     return bench.out
 
 
-KINDS = ("letter", "documents", "medfuzz", "pairs", "nli", "controlled", "partial")
+KINDS = ("letter", "documents", "medfuzz", "pairs", "controlled", "partial")
 
 
 @pytest.fixture
@@ -136,7 +119,7 @@ def folder_of(bench, tmp_path, monkeypatch):
     def make(kind: str) -> Path:
         root = tmp_path / "of-kinds"
         root.mkdir()
-        if kind in ("pairs", "nli"):
+        if kind == "pairs":
             return of_pairs(kind, root, monkeypatch)
         if kind in ("controlled", "partial"):
             return {"controlled": controlled, "partial": partial}[kind](bench)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.attacks.protocol import Attack
 from medstress.core.calls import (
     Call,
     Choose,
@@ -46,21 +46,16 @@ def swap(item: Any, name: str = "mirozide", field: str | None = None) -> Predict
 
 
 class Bad(Attack):
-    """An attack with one fault: its body is given, or a trait."""
+    """An attack with one fault: its body is given, or what it declares."""
 
-    traits = AttackTraits(stream="bad", budget=2)
+    name = "bad"
+    budget = 2
 
     def __init__(self, body: Callable[..., Any], **given: Any) -> None:
         self.body = body
         self.memory: list[Any] = []
         for name, value in given.items():
-            if hasattr(self.traits, name):
-                self.traits = replace(self.traits, **{name: value})
-            else:
-                setattr(self, name, value)
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": "bad"}
+            setattr(self, name, value)
 
     def obstacle(self, item: Any, resources: Any) -> str | None:
         return None
@@ -231,9 +226,9 @@ def test_fields_that_may_change_are_allowed_by_name() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"deterministic": True}, "declares itself deterministic, but its queries"),
-        ({"budget": 0}, "Bad: traits.budget must be a whole number from 1, got 0"),
-        ({"stream": ""}, "Bad: traits.stream must be a non-empty string"),
+        ({"is_random": False}, "says that the seed changes nothing, but its queries"),
+        ({"budget": 0}, "Bad has a budget of 0"),
+        ({"name": ""}, "Bad has no proper name"),
         ({"spec": lambda: {"x": {1}}}, "Bad.spec() must consist of JSON values"),
         ({"spec": iter([{"a": 1}, {"a": 2}]).__next__}, "Bad.spec() changes from call to call"),
         ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items"),

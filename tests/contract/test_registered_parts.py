@@ -11,25 +11,23 @@ import pytest
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-from medstress.attacks.controls.no_op import NoOp
-from medstress.attacks.controls.option_shuffle import OptionShuffle
+from medstress.attacks.controls.harmless import NeutralInsertion, NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.passages.distractor import PassageDistractor
-from medstress.attacks.passages.other import PassageNone, PassageOther
-from medstress.attacks.passages.swap import PassageSwap
-from medstress.attacks.probes.brand_generic import BrandGeneric
-from medstress.attacks.probes.challenge import Challenge
-from medstress.attacks.probes.fabricated_detail import FabricatedDetail
-from medstress.attacks.probes.false_statement import FalseStatement
-from medstress.attacks.probes.lasa import Lasa
-from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
-from medstress.attacks.probes.option_order import OptionOrder
-from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
-from medstress.attacks.probes.protocol import QuestionProbe
+from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
+from medstress.attacks.probes import (
+    BrandGeneric,
+    Challenge,
+    ContextRemoved,
+    FabricatedDetail,
+    FalseStatement,
+    Lasa,
+    NoneOfTheOthers,
+    OptionOrder,
+    OptionsOnly,
+    Probe,
+)
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
@@ -218,14 +216,14 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if isinstance(attack, MedFuzz):
         resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
         more = {"may_edit": ("context",), "reply": _attacker}
-    if attack.traits.edits_only:
+    if attack.fields & set(TEXTS):
         resources = replace(resources, passages=PASSAGES)
-        more = {"may_edit": attack.traits.edits_only}
-    if isinstance(attack, QuestionProbe):
+        more = {"may_edit": attack.fields & set(TEXTS)}
+    if isinstance(attack, Probe):
         more = {"may_edit": (*TEXTS, FOLLOW_UP, "key", "distractors")}
     if isinstance(attack, OptionShuffle):
         more = {"may_edit": ("key", "distractors")}
-    items = READING if attack.traits.edits_only else ITEMS
+    items = READING if attack.fields & set(TEXTS) else ITEMS
     if isinstance(attack, FabricatedDetail):
         items = tuple(replace(item, context="A patient comes in.") for item in ITEMS)
     check_attack(

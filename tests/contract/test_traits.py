@@ -1,14 +1,14 @@
-"""What attacks and back ends are is declared in their traits, and asked of nothing else."""
+"""What attacks and back ends are is declared, and asked of nothing else."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 import medstress
 from medstress.attacks.protocol import (
@@ -16,16 +16,19 @@ from medstress.attacks.protocol import (
     QUESTIONS,
     TAGGED,
     Attack,
-    AttackTraits,
-    SearchOn,
     attack_fault,
     make_attack,
+    most_queries,
+    parameters,
+    rebuilt,
 )
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Backend
-from medstress.core.outcomes import Replaced, Targeted, Untargeted
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Targeted, Untargeted
+from medstress.core.queries import Predict, ask
 from medstress.core.registry import backend_fault
 from medstress.testing import ScriptedBackend, tiny_questions, tiny_resources
 
@@ -36,107 +39,89 @@ PDWS = {"sampler": "pdws", "n": -20}
 @pytest.mark.parametrize(
     ("name", "parameters", "declared"),
     [
-        ("entity_substitution", PDWS, {"budget": 8, "puts_one_name": True}),
-        (
-            "entity_substitution",
-            {**PDWS, "variants": "mark"},
-            {"search_on": SearchOn.INVALID, "may_be_refuted": True},
-        ),
+        ("entity_substitution", PDWS, {"budget": 8, "needs": {"names"}, "fields": {"options"}}),
+        ("entity_substitution", {**PDWS, "variants": "mark"}, {"ends": "valid"}),
+        ("entity_substitution", {**PDWS, "goal": "B"}, {"success": Targeted("B")}),
         (
             "entity_substitution",
             {"sampler": "nearest", "victim_span": "saliency"},
-            {"deterministic": True, "needs_scores": "victim_span = 'saliency'"},
+            {"is_random": False, "needs": {"names", "scores"}},
         ),
         (
             "entity_substitution",
             {"sampler": "exhaustive"},
-            {"search_on": SearchOn.ALWAYS, "deterministic": True, "budget": 1_000_000_000},
+            {"ends": "all", "is_random": False, "budget": 1_000_000_000, "every_item": False},
         ),
-        ("discrete_zoo", {}, {"needs_scores": "answers = 'soft'", "deterministic": False}),
-        ("discrete_zoo", {"choices": "as_published"}, {"needs_scores": None}),
+        ("discrete_zoo", {}, {"needs": {"names", "scores"}, "is_random": True}),
+        ("discrete_zoo", {"choices": "as_published"}, {"needs": {"names"}}),
         (
             "medfuzz",
             {"runs": 2, "attempts": 4, "attack_all": True, "gate_mode": "mark"},
             {
-                "needs_entities": False,
-                "needs_names": True,
-                "roles": {"attacker": True, "judge": False},
+                "needs": {"attacker", "judge", "turns", "mentions"},
                 "repeats": 2,
                 "budget": 4,
-                "attack_all": True,
-                "search_on": SearchOn.INVALID,
-                "in_turns": True,
+                "every_item": True,
+                "is_copy": False,
+                "ends": "valid",
+                "control": "neutral_insertion",
                 "reasoning_tokens": 384,
             },
         ),
-        ("medfuzz", {"gates": []}, {"roles": {"attacker": True}, "needs_names": False}),
-        (
-            "no_op",
-            {},
-            {"budget": 8, "needs_entities": False, "edits_only": {"context", "stem"}},
-        ),
+        ("medfuzz", {"gates": []}, {"needs": {"attacker", "turns"}}),
+        ("no_op", {}, {"budget": 8, "needs": set(), "control": None}),
         (
             "passage_swap",
             {"distractor": "B"},
-            {"budget": 1, "deterministic": True, "changes_evidence": True},
+            {"budget": 1, "is_random": False, "is_judged": False, "fields": {"passage"}},
         ),
         (
             "passage_distractor",
             {"budget": 2},
-            {"budget": 2, "needs_passages": True, "changes_evidence": False},
+            {"budget": 2, "needs": {"passages"}, "is_judged": True},
         ),
-        (
-            "passage_distractor",
-            {"says": "contradicting"},
-            {"needs_passages": False, "changes_evidence": True, "edits_only": {"passage"}},
-        ),
-        ("passage_other", {}, {"needs_passages": True, "deterministic": False}),
-        ("passage_none", {}, {"deterministic": True, "needs_entities": False}),
+        ("passage_distractor", {"says": "contradicting"}, {"needs": set(), "is_judged": False}),
+        ("option_order", {}, {"is_probe": True, "needs": {"listing"}, "is_random": False}),
         (
             "swap_noise",
             {},
-            {
-                "item_kinds": {QUESTIONS, TAGGED, PAIRS},
-                "is_static": True,
-                "search_on": SearchOn.NEVER,
-            },
+            {"takes": {QUESTIONS, TAGGED, PAIRS}, "is_copy": True, "ends": "success"},
         ),
         (
             "synonym",
             {"search": "random", "budget": 3},
-            {"is_static": False, "search_on": SearchOn.SMALLER, "deterministic": False},
+            {"is_copy": False, "ends": "smallest", "is_random": True},
         ),
     ],
 )
 def test_what_an_attack_declares_follows_from_its_parameters(
     name: str, parameters: dict[str, Any], declared: dict[str, Any]
 ) -> None:
-    traits = make_attack(name, parameters).traits
-    assert {key: getattr(traits, key) for key in declared} == declared
+    attack = make_attack(name, parameters)
+    assert {key: getattr(attack, key) for key in declared} == declared
 
 
 @pytest.mark.parametrize("name", sorted(registry.ATTACKS))
-def test_every_attack_is_built_from_its_class_and_has_traits(name: str) -> None:
+def test_every_attack_is_built_from_its_class(name: str) -> None:
     attack = make_attack(name, PDWS if name == "entity_substitution" else {})
     assert attack_fault(attack) is None
     draws_names = name in ("entity_substitution", "discrete_zoo", "same_type")
-    assert QUESTIONS in attack.traits.item_kinds
-    assert attack.traits.needs_entities == draws_names
+    assert QUESTIONS in attack.takes
+    assert ("names" in attack.needs) == draws_names
+    assert rebuilt(attack.spec()) == attack or name == "medfuzz"  # its prompts are in no spec
 
 
+@parameters
 class Least(Attack):
     """Nothing but what an attack has to have."""
 
-    traits = AttackTraits(stream="least", budget=3)
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": "least"}
+    name = "least"
 
     def obstacle(self, item: Any, resources: Any) -> str | None:
         return None
 
     def run(self, item: Any, rng: Any, resources: Any) -> Any:
-        yield from ()
+        yield from ask([Predict(item.candidate())])
 
 
 def test_what_an_attack_does_not_say_has_one_default() -> None:
@@ -144,27 +129,58 @@ def test_what_an_attack_does_not_say_has_one_default() -> None:
     assert attack_fault(attack) is None
     assert attack.goal_for(item) == Untargeted()
     assert attack.validity(None, resources) is None
-    assert attack.n_excluded(None, resources) is None
-    assert attack.supported(None) is None
-    n_allowed = resources.perturbations.allowed(item).size
-    assert attack.most_queries(item, resources) == min(3, n_allowed)
-    assert attack.label_parameters() == {"name": "least"}
+    assert most_queries(attack, item, resources) == attack.budget == 1
+    assert attack.spec() == attack.label_parameters() == {"name": "least", "budget": 1}
     assert attack.with_files(Path()) is attack
+    assert (attack.needs, attack.fields, attack.takes) == (set(), set(), {QUESTIONS})
+    assert (attack.stream, attack.ends, attack.control) == ("least", "success", "no_op")
+    assert (attack.is_random, attack.is_judged, attack.every_item) == (True, True, False)
 
 
 @pytest.mark.parametrize(
-    ("told", "goal"),
+    ("declared", "part"),
     [
-        ({"goal": "B"}, Targeted("B")),
-        ({"goal": "replaced", "unreadable_is_success": True}, Replaced(unreadable=True)),
-        ({"goal": Targeted("C")}, Targeted("C")),
+        ({"budget": 0}, "budget of 0"),
+        ({"budget": "8"}, "budget"),
+        ({"needs": frozenset({"name"})}, "did you mean 'names'"),
+        ({"needs": {"names"}}, "needs"),
+        ({"ends": "never"}, "ends = 'never'"),
+        ({"success": "untargeted"}, "success"),
+        ({"traits": "of version 0.2"}, "traits"),
     ],
 )
-def test_a_goal_is_a_text_of_the_experiment_or_an_object(told: dict[str, Any], goal: Any) -> None:
-    class Aimed(Least):
-        traits = AttackTraits(stream="aimed", budget=1, **told)
+def test_a_malformed_declaration_is_a_fault(declared: dict[str, Any], part: str) -> None:
+    attack = type("Other", (Least,), declared)()
+    assert part in (attack_fault(attack) or "")
 
-    assert Aimed().goal_for(None) == goal
+
+def test_parameters_are_checked_and_refused_in_one_sentence() -> None:
+    @parameters
+    class Checked(Attack):
+        name = "checked"
+        budget: Annotated[int, Field(ge=1, le=9)] = 2
+        way: Literal["near", "far"] = "near"
+
+        def __post_init__(self) -> None:
+            if self.way == "far" and self.budget > 5:
+                raise ValueError("way = 'far' takes a budget of at most 5")
+
+        obstacle, run = Least.obstacle, Least.run
+
+    assert Checked(way="far", budget=5).spec() == {"name": "checked", "budget": 5, "way": "far"}
+    for keys, sentence in (
+        ({"budget": 10}, "checked: budget: expected at most 9, got 10"),
+        ({"budget": "3"}, "checked: budget: expected a whole number, got '3'"),
+        (
+            {"way": "nere"},
+            "checked: way: expected 'near' or 'far', got 'nere'; did you mean 'near'?",
+        ),
+        ({"budge": 3}, "checked: unknown key 'budge'; did you mean 'budget'?"),
+        ({"way": "far", "budget": 6}, "checked: way = 'far' takes a budget of at most 5"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            Checked(**keys)
+        assert str(caught.value) == sentence
 
 
 def test_back_ends_say_what_they_answer_and_have_a_default_for_the_rest() -> None:
@@ -195,10 +211,3 @@ def asked_by_name() -> Iterator[str]:
 
 def test_nothing_looks_up_an_attribute_of_an_attack_or_a_back_end_by_name() -> None:
     assert list(asked_by_name()) == []
-
-
-def test_an_attribute_named_like_a_trait_must_equal_it_and_no_name_is_spared() -> None:
-    for name in (field.name for field in fields(AttackTraits)):
-        attack = type("Other", (Least,), {name: object()})()
-        assert f"sets {name}, " in (attack_fault(attack) or "")
-    assert attack_fault(type("Other", (Least,), {"kinds": ("exception",)})()) is None

@@ -17,7 +17,7 @@ import pytest
 
 import medstress as ms
 from medstress import plugin
-from medstress.attacks.protocol import attack_fault, make_attack
+from medstress.attacks.protocol import Attack, attack_fault
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 from medstress.core.errors import UsageError
@@ -151,21 +151,21 @@ def test_the_source_of_the_page_reads_its_format(
 # -- plug-ins that fail ---------------------------------------------------------------------------
 
 SOUND = '''
-from dataclasses import dataclass
-
-from medstress.plugin import Attack, AttackTraits, UsageError
+from medstress.plugin import Attack, UsageError, parameters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parameters
 class Mine(Attack):
+    name = "mine"
+
     depth: int = 0
 
     def __post_init__(self):
         """here: init"""
 
     @property
-    def traits(self):
-        return AttackTraits(stream="mine", budget=2)  # here: traits
+    def budget(self):
+        return 2  # here: budget
 
     def spec(self):
         return {"name": "mine", "budget": 2}  # here: spec
@@ -256,7 +256,7 @@ def broken(place: str) -> tuple[str, int]:
     return "\n".join(lines), at + 1
 
 
-@pytest.mark.parametrize("place", ["init", "traits", "spec"])
+@pytest.mark.parametrize("place", ["init", "budget", "spec"])
 def test_an_error_in_a_plug_in_before_the_run_is_no_bug_of_medstress(
     plug_in: Any, told: Any, place: str
 ) -> None:
@@ -332,50 +332,20 @@ def test_an_error_of_medstress_is_still_called_a_bug(
     assert "bug in medstress" in answer.said
 
 
-# -- what was declared elsewhere before -----------------------------------------------------------
+# -- what is no attack ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("former", "field"),
-    [
-        ("needs_entities = False", "AttackTraits(needs_entities=False, ...)"),
-        ("needs_names = True", "AttackTraits(needs_names=True, ...)"),
-        ("needs_scores = 'depth = 1'", "AttackTraits(needs_scores='depth = 1', ...)"),
-        ("roles = {'attacker': True}", "AttackTraits(roles={'attacker': True}, ...)"),
-        ("repeats = 3", "AttackTraits(repeats=3, ...)"),
-        ("is_static = True", "AttackTraits(is_static=True, ...)"),
-        ("search_on = 'invalid'", "AttackTraits(search_on='invalid', ...)"),
-        ("deterministic = True", "AttackTraits(deterministic=True, ...)"),
-        ("attack_all: bool = True", "AttackTraits(attack_all=True, ...)"),
-        ("goal: str = 'B'", "AttackTraits(goal='B', ...)"),
-    ],
-)
-def test_an_attack_that_says_by_a_former_attribute_what_its_traits_do_not_is_refused(
-    plug_in: Any, told: Any, former: str, field: str
-) -> None:
-    _, experiment = plug_in(SOUND.replace("    depth: int = 0\n", f"    {former}\n"))
-    answer = told("run", experiment, "--out", "run", "--quiet")
-    assert answer.code == 2
-    assert answer.said.count("\n") == 1
-    assert f"sets {former.split()[0].rstrip(':')}, " in answer.said
-    assert field in answer.said
+def test_an_attack_of_an_earlier_version_is_refused() -> None:
+    class Old(Attack):
+        traits = "of version 0.2"
 
+        def obstacle(self, item: Any, resources: Any) -> str | None:
+            return None
 
-def test_an_attack_of_an_earlier_version_is_told_all_that_its_traits_have_to_say() -> None:
-    class Old:
-        stream, budget, deterministic, goal = "old", 4, True, "C"
-        needs_entities = False
+        def run(self, item: Any, rng: Any, resources: Any) -> Any:
+            yield from ()
 
-    assert attack_fault(Old()) == (
-        "sets stream, budget, deterministic, goal, needs_entities, which medstress reads from its "
-        "traits alone: write traits = AttackTraits(stream='old', budget=4, deterministic=True, "
-        "goal='C', needs_entities=False)"
-    )
-
-
-def test_parameters_that_agree_with_the_traits_are_no_fault() -> None:
-    assert attack_fault(make_attack("medfuzz", {"attack_all": True, "runs": 2})) is None
-    assert attack_fault(make_attack("synonym", {"side": "random"})) is None
+    assert "declares traits" in (attack_fault(Old()) or "")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +353,7 @@ def test_parameters_that_agree_with_the_traits_are_no_fault() -> None:
     [
         (SOUND.replace("(Attack)", ""), "inherit medstress.plugin.Attack"),
         (SOUND.replace("def run(", "def walk("), "Mine has no run; every attack needs"),
-        (SOUND.replace("@dataclass(frozen=True, slots=True, kw_only=True)", ""), "dataclass"),
+        (SOUND.replace("@parameters", ""), "decorated with parameters"),
     ],
     ids=["no Attack", "no run", "no dataclass"],
 )

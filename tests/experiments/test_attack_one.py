@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.analyses.exported import trial_rows
 from medstress.analyses.run import Run
 from medstress.api import one as api
-from medstress.attacks import Attack, AttackTraits
+from medstress.attacks import Attack
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Ask, Predict
@@ -59,10 +59,9 @@ def scored(prompts: list[str]) -> list[dict[str, Any]]:
 class Stubborn(Attack):
     """Asks the same name twice, then one at which some victims fail."""
 
-    traits = AttackTraits(stream="stubborn", budget=4, deterministic=True)
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": "stubborn"}
+    name = "stubborn"
+    budget = 4
+    is_random = False
 
     def obstacle(self, item: Question, resources: Any) -> str | None:
         return None

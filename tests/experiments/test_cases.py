@@ -129,8 +129,6 @@ def overlap(pairs):
     sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
     return [len(a & b) / len(a | b) for a, b in sets]
 
-def labels(pairs):
-    return ["yes" if "relieves" in a else "no" for a, b in pairs]
 """
 
 
@@ -175,21 +173,6 @@ def test_a_pair_has_its_similarity_before_and_after(tmp_path):
     assert case.score_after == trial.last.scores[0]
     before, after = sides(case.text)
     assert before == "Aspirin relieves severe pain\nAspirin relieves pain" != after
-
-
-def test_a_labelled_pair_has_labels(tmp_path):
-    rows = [
-        {"id": "n1", "text_a": "It relieves pain", "text_b": "It helps", "label": "yes"},
-        {"id": "n2", "text_a": "It is red", "text_b": "It is blue", "label": "no"},
-    ]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    dataset = {"name": "nli", "path": str(tmp_path / "pairs.jsonl")}
-    cases = {
-        trial.item.id: case for trial, case in built(sentence_run(tmp_path, dataset, "labels"))
-    }
-    assert cases["n1"].line.key == "yes"
-    assert cases["n2"].line.before == "no"
-    assert "It relieves pain" in sides(cases["n1"].text)[0]
 
 
 MODELS = """

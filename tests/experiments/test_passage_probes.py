@@ -10,6 +10,7 @@ import pytest
 
 import medstress as ms
 from medstress.analyses import run as analyses
+from medstress.analyses.passages import supported
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
@@ -181,14 +182,14 @@ def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(fol
     rows = {row.trial_id: row for row in rows_of(found)}
     for trial in found.read().trials:
         eligible = trial.verdict in (Verdict.HELD, Verdict.FLIPPED)
-        assert (trial.supported is not None) == eligible
+        assert (supported(trial) is not None) == eligible
         if eligible:
             row = rows[trial.id]
             edit, again = row.edits
             assert edit["field"] == "passage"
             kinds = ("tora", "ulo", "vexi", "wara")
             options = [f"{kind}{int(row.item_id[1:]) // 2}umab" for kind in kinds]
-            assert trial.supported == "ABCD"[options.index(again["replacement"])] != row.key
+            assert supported(trial) == "ABCD"[options.index(again["replacement"])] != row.key
             assert row.valid is (False if trial.verdict is Verdict.FLIPPED else None)
 
 

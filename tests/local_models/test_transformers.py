@@ -61,19 +61,20 @@ def test_a_conversation_with_a_model_without_template_is_a_usage_error(
 def test_a_call_longer_than_the_positions_fails_alone(
     sentence: Callable[[int, int], str], name: str, open_tiny: Callable[..., TransformersBackend]
 ) -> None:
-    long = sentence(0, 200)
-    replies = open_tiny(name).answer(
-        [
-            Score(long, (" a",)),
-            Score("the drug", (" a",)),
-            Generate(long, Decoding(max_new_tokens=2)),
-            Generate("the drug", Decoding(max_new_tokens=200)),
-            Generate("the drug", Decoding(max_new_tokens=2)),
-        ]
-    )
+    long, backend = sentence(0, 200), open_tiny(name)
+    calls = [
+        Score(long, (" a",)),
+        Score("the drug", (" a",)),
+        Generate(long, Decoding(max_new_tokens=2)),
+        Generate("the drug", Decoding(max_new_tokens=200)),
+        Generate("the drug", Decoding(max_new_tokens=2)),
+    ]
+    replies = backend.answer(calls)
     kinds = [Failure, Scored, Failure, Failure, Generated]
-    assert [type(reply) for reply in replies] == kinds
-    assert all("96 positions" in one.error for one in replies if isinstance(one, Failure))
+    assert all(map(isinstance, replies, kinds))
+    reasons = [one.error if isinstance(one, Failure) else None for one in replies]
+    assert all("96 positions" in reason for reason in reasons if reason)
+    assert backend.too_long(calls) == reasons
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
@@ -159,6 +160,7 @@ def test_half_precision_reads_trees_too(
     replies = backend.answer(questions(3))
     assert all(isinstance(reply, Scored) for reply in replies)
     assert str(backend._loaded.model.dtype) == "torch.bfloat16"
+    assert backend.path == "tree"
     backend.close()
 
 

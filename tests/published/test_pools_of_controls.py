@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 from numpy.random import default_rng
 
-from medstress.attacks.controls.facts import facts_of, share_changed, words_of
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.harmless import NeutralInsertion, NoOp
 from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.rewording import question_of
+from medstress.attacks.controls.rewording import facts_of, question_of, share_changed, words_of
 from medstress.core.items import Question
 from medstress.datasets import medmcqa, medqa, sample
 from medstress.datasets.source import DatasetOptions

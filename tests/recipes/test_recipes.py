@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from medstress.kinds.victim_prompts import prompt_for
 
 from medstress import recipes
 from medstress.cli.app import medstress_cli
@@ -15,7 +16,6 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import read_experiment
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan.parts import make_attacks
-from medstress.kinds.victim_prompts import prompt_for
 from medstress.running.prepare import prepare
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-
 import numpy as np
 import pytest
 
-from medstress.analyses.correlations import CORRELATIONS, NAMES, Correlated
-from medstress.analyses.entities import MATCHES, Matches
+from medstress.analyses.scores import Sample
+from medstress.kinds.scores import CORRELATIONS
 from medstress.stats.estimate import Estimate
 from medstress.stats.permutation import swap_p
 from medstress.stats.resampling import bootstrapped, unit_weights
 from medstress.stats.trainings import Four, Measured, recovery
+from samples import of_counts, of_pairs
+
+NAMES = ("pearson", "spearman")
 
 RUNS = 200
 """Simulated samples a case: a coverage of .95 has a standard error of .015."""
@@ -77,8 +77,8 @@ def estimated(value: float | None, drawn: np.ndarray) -> Estimate:
 
 def told(sums: dict[str, np.ndarray]) -> dict[str, bool]:
     """Which numbers of the summary cover what was planted."""
-    samples = {arm: Matches(sums=dict.fromkeys(MATCHES, s)) for arm, s in sums.items()}
-    draws = {arm: sample.draws() for arm, sample in samples.items()}
+    samples = {arm: of_counts(s) for arm, s in sums.items()}
+    draws = {arm: sample.draws for arm, sample in samples.items()}
     four = Four(
         **{
             arm: Measured(value=sample.value("f1"), drawn=draws[arm]["f1"])
@@ -118,8 +118,10 @@ def test_scores_drops_and_recovery_by_document_cover_what_is_planted() -> None:
     assert {name: n for name, n in apart.items() if n / APART > 0.85} == {}
 
 
-def linked_pairs(rng: Rng, n_clusters: int) -> tuple[Correlated, Correlated]:
+def linked_pairs(rng: Rng, n_clusters: int) -> tuple[tuple[Sample, Sample], ...]:
     """A victim's clean and perturbed scores beside gold ones, in clusters of 1 to 6 pairs.
+
+    The same twice: the second time each pair is a cluster of its own.
 
     The victim errs alike on pairs that share a sentence, apart in each arm: half of the variance
     of what it errs by. Gold scores differ as much within clusters as between them.
@@ -132,38 +134,25 @@ def linked_pairs(rng: Rng, n_clusters: int) -> tuple[Correlated, Correlated]:
 
     gold = half_shared(1.0)
     before, after = (gold + half_shared(1.0) for _ in range(2))
-    return sample(gold, before, of), sample(gold, after, of)
+    both = before[None], after[None]
+    ways = of, np.arange(len(of))
+    return tuple((of_pairs(gold, both[0], way), of_pairs(gold, both[1], way)) for way in ways)
 
 
-def sample(gold: np.ndarray, scores: np.ndarray, places: np.ndarray) -> Correlated:
-    n = int(places.max()) + 1
-    return Correlated(gold=gold, scores=scores[None], places=places, n_clusters=n)
+def correlation(of: Sample, name: str) -> Estimate:
+    return estimated(of.value(name), of.draws[name])
 
 
-def apart_from(one: Correlated) -> Correlated:
-    """The same pairs, each a cluster of its own."""
-    return sample(one.gold, one.scores[0], np.arange(len(one.gold)))
-
-
-@lru_cache(maxsize=4)
-def draws_of(one: Correlated) -> Mapping[str, np.ndarray]:
-    return one.draws()
-
-
-def correlation(of: Correlated, name: str) -> Estimate:
-    return estimated(of.value(name), draws_of(of)[name])
-
-
-def change(before: Correlated, after: Correlated, name: str) -> Estimate:
+def change(before: Sample, after: Sample, name: str) -> Estimate:
     fall = (before.value(name) or 0.0) - (after.value(name) or 0.0)
-    return estimated(fall, draws_of(before)[name] - draws_of(after)[name])
+    return estimated(fall, before.draws[name] - after.draws[name])
 
 
-def p_of(before: Correlated, after: Correlated, name: str) -> float:
+def p_of(before: Sample, after: Sample, name: str) -> float:
     fall = (before.value(name) or 0.0) - (after.value(name) or 0.0)
     return swap_p(
         fall,
-        lambda swaps: before.swapped(after, swaps, name),
+        lambda swaps: before.swapped(after, swaps)[name],
         before.n_clusters,
         CORRELATIONS.seed,
     )
@@ -179,7 +168,8 @@ def test_correlations_of_pairs_that_share_sentences_cover_what_is_planted() -> N
     held, apart, rejected, of_pairs = np.zeros(4), np.zeros(2), 0, 0
     runs, of_ranks = 150, 6 / np.pi * np.arcsin(np.sqrt(0.5) / 2)
     for run in range(runs):
-        both = before, after = linked_pairs(rng, 80)
+        both, alone = linked_pairs(rng, 80)
+        before = both[0]
         held += [
             covers(correlation(before, "pearson"), np.sqrt(0.5)),
             covers(correlation(before, "spearman"), of_ranks),
@@ -187,7 +177,6 @@ def test_correlations_of_pairs_that_share_sentences_cover_what_is_planted() -> N
             covers(change(*both, "spearman"), 0.0),
         ]
         if run < APART:
-            alone = apart_from(before), apart_from(after)
             apart += [
                 covers(correlation(alone[0], "pearson"), np.sqrt(0.5)),
                 covers(change(*alone, "pearson"), 0.0),
@@ -210,11 +199,11 @@ def test_a_resample_of_clusters_is_the_sample_with_each_pair_as_often_as_its_clu
     gold = rng.integers(0, 5, 30).astype(float)
     scores = gold + rng.integers(0, 3, 30)
     _, clusters = np.unique(rng.integers(0, 12, 30), return_inverse=True)
-    made = sample(gold, scores, clusters)
+    made = of_pairs(gold, scores[None], clusters)
     times = unit_weights(made.n_clusters)
     for name, oracle in zip(NAMES, (pearsonr, spearmanr), strict=True):
         assert made.value(name) == pytest.approx(oracle(gold, scores).statistic)
-        drawn = made.draws()[name]
+        drawn = made.draws[name]
         for row in range(0, len(drawn), 97):
             chosen = np.repeat(np.arange(made.n_clusters), times[row])
             places = [i for n in chosen for i in np.flatnonzero(clusters == n)]

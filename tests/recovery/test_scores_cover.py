@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medstress.analyses.correlations import CORRELATIONS, NAMES, Correlated
-from medstress.analyses.entities import ENTITIES, MATCHES, Matches
+from medstress.analyses.scores import Sample
+from medstress.kinds.scores import CORRELATIONS, ENTITIES
 from medstress.stats.resampling import percentiles
 from medstress.stats.shares import Numbers
+from samples import of_counts, of_pairs
+
+NAMES = ("pearson", "spearman")
 
 RUNS = 300
 """A coverage of .93 has a standard error of .015."""
@@ -32,7 +35,7 @@ def f1(recall: float) -> float:
     return 2 * recall / (recall + FALSE_ALARMS + 1)
 
 
-def documents(rng: Rng, n_documents: int) -> list[Matches]:
+def documents(rng: Rng, n_documents: int) -> list[Sample]:
     """Clean and attacked: documents of 1 to 30 entities, each easier or harder than others.
 
     Half of what makes a document easy is shared by both.
@@ -46,10 +49,7 @@ def documents(rng: Rng, n_documents: int) -> list[Matches]:
             easiness = np.quantile(rng.beta(recall * scale, (1 - recall) * scale, 400), u)
             hits = int((rng.random(n) < easiness).sum())
             rows[arm].append([hits, hits + int((rng.random(n) < FALSE_ALARMS).sum()), n])
-    return [
-        Matches(sums=dict.fromkeys(MATCHES, np.array(of_arm, dtype=float)))
-        for of_arm in rows.values()
-    ]
+    return [of_counts(of_arm) for of_arm in rows.values()]
 
 
 @pytest.mark.release
@@ -57,9 +57,9 @@ def test_f1_of_the_fewest_documents_covers_what_is_planted() -> None:
     rng, covered, of_five = np.random.default_rng(41), np.zeros(2), 0
     fall = f1(RECALL["clean"]) - f1(RECALL["attacked"])
     for _ in range(RUNS):
-        clean, attacked = (one.draws()["f1"] for one in documents(rng, ENTITIES.enough))
+        clean, attacked = (one.draws["f1"] for one in documents(rng, ENTITIES.enough))
         covered += holds(clean, f1(RECALL["clean"])), holds(clean - attacked, fall)
-        of_five += holds(documents(rng, 5)[0].draws()["f1"], f1(RECALL["clean"]))
+        of_five += holds(documents(rng, 5)[0].draws["f1"], f1(RECALL["clean"]))
     assert covered.min() / RUNS >= LEAST
     # With five documents an interval would be too narrow by far: there is none.
     assert of_five / RUNS < 0.88
@@ -77,13 +77,7 @@ def test_correlations_of_the_fewest_pairs_cover_what_is_planted() -> None:
     for _ in range(RUNS):
         gold = rng.normal(size=m)
         before, after = (
-            Correlated(
-                gold=gold,
-                scores=gold + rng.normal(size=(1, m)),
-                places=np.arange(m),
-                n_clusters=m,
-            ).draws()
-            for _ in range(2)
+            of_pairs(gold, gold + rng.normal(size=(1, m)), np.arange(m)).draws for _ in range(2)
         )
         covered += [
             *(holds(before[name], truth[name]) for name in NAMES),

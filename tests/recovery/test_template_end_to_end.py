@@ -141,7 +141,7 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
             wrong[exchange["trial_id"]].append("ABCD"[scores.index(max(scores))])
     for trial in Read.open(found.folder).trials:
         letters = wrong[trial.id]
-        successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.item.gold]
+        successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.item.key]
         assert len(letters) == trial.queries.asked == len(NAMES)
         assert trial.first is not None
         assert trial.first.query == successes[0] == 1

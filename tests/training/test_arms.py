@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.attacks.noise.mention_table import mention_key
+from medstress.attacks.noise import mention_key
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText

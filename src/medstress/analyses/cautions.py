@@ -126,7 +126,7 @@ def _duplicates(run: Run) -> Iterator[Remark]:
     copies: dict[str, Counter[object]] = defaultdict(Counter)
     nouns: dict[str, Noun] = {}
     for (dataset, _), item in run.folder.items.items():
-        is_question = isinstance(item, Question)
+        is_question = item.kind == Question.kind
         copies[dataset][_words(item) if is_question else item.hash] += 1
         nouns[dataset] = QUESTIONS if is_question else ITEMS
     for dataset, texts in copies.items():
@@ -252,7 +252,7 @@ def _one_letter(run: Run) -> Iterator[Remark]:
         answers = [
             (t.before.answer, t.item.key)
             for t in clean
-            if isinstance(t.item, Question) and t.before and t.before.answer
+            if t.item.kind == Question.kind and t.before and t.before.answer
         ]
         if len(answers) < LEAST:
             continue

@@ -22,6 +22,7 @@ from statistics import fmean, variance
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medstress.analyses.choice import (
     EXPONENT,
@@ -40,7 +41,6 @@ from medstress.analyses.choice import (
     without,
     zoo_searches,
 )
-from medstress.analyses.correlations import Correlated
 from medstress.analyses.diversity import gini_simpson
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.reuse import cross_fitted
@@ -52,6 +52,7 @@ from medstress.analyses.tuning import ASR, read
 from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Question
+from medstress.kinds.scores import Resamples, correlations
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
 from medstress.stats.estimate import Estimate, benjamini_hochberg, negated, unknown
 from medstress.stats.paired import Difference
@@ -65,6 +66,7 @@ from medstress.stats.resampling import (
     resampled_mean,
     resampled_ratio,
     resampled_sums,
+    unit_weights,
 )
 from medstress.stats.shares import Numbers, number_units, rate
 
@@ -310,7 +312,7 @@ class ClaimsOfRun:
         attacks = [
             one
             for one in competitors(run)
-            if isinstance(one.cell.trials[0].item, Question) and one.cell.eligible.any()
+            if one.cell.trials[0].item.kind == Question.kind and one.cell.eligible.any()
         ]
         if not attacks:
             return None
@@ -861,20 +863,21 @@ def length_correlation(cells: Sequence[Cell]) -> Estimate:
     if len(items) < LEAST:
         return _too_few(len(items), "with an embedded success")
     texts = ((item.passage, item.question, *item.options) for item, _ in embedded)
-    sample = Correlated(
-        gold=np.array([sum(len(text.split()) for text in of_item) for of_item in texts]),
-        scores=np.array([[similarity for _, similarity in embedded]]),
-        places=np.array([items[item.id] for item, _ in embedded]),
-        n_clusters=len(items),
-    )
-    observed = sample.value("spearman")
-    if observed is None:
+    lengths = [float(sum(len(text.split()) for text in of_item)) for of_item in texts]
+    similarities = [float(similarity) for _, similarity in embedded]
+    places = np.array([items[item.id] for item, _ in embedded])
+
+    def spearman(rows: NDArray[Any]) -> Numbers:
+        return correlations(lengths, similarities, Resamples(rows, places))["spearman"]
+
+    observed = float(spearman(np.ones((1, len(items))))[0])
+    if not np.isfinite(observed):
         return unknown("lengths or similarities are all the same")
     method = (
         f"Spearman's rank correlation; bootstrap over {len(items)} items, {RESAMPLES} resamples, "
         "percentile 95 %"
     )
-    return bootstrapped(observed, sample.draws()["spearman"], len(embedded), method)
+    return bootstrapped(observed, spearman(unit_weights(len(items))), len(embedded), method)
 
 
 def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:

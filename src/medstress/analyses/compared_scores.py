@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from medstress.analyses.run import Cell, Pairs, Run
-from medstress.analyses.scores import Key, Response, Sample, Scoring, responses, scoring_of
+from medstress.analyses.scores import Key, Response, Sample, clusters_named, responses
+from medstress.kinds import scoring_of
+from medstress.kinds.scores import Scoring
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import RESAMPLES, bootstrapped
@@ -70,12 +72,12 @@ class Scored:
         clean = self.clean[side]
         after = clean if self.after is None else self.after[side]
         sample = after if suffix == "_after" else clean
-        value, draws = sample.value(name), sample.draws()[name]
+        value, draws = sample.value(name), sample.draws[name]
         if suffix != "_drop":
             return value, draws, sample.n(name)
         fallen = after.value(name)
         drop = None if value is None or fallen is None else value - fallen
-        return drop, draws - after.draws()[name], after.n(name)
+        return drop, draws - after.draws[name], after.n(name)
 
 
 def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | None:
@@ -106,12 +108,12 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
 
     def samples(some: Sequence[tuple[Response, Response]]) -> tuple[Sample, Sample]:
         one, other = ([responses[i] for responses in some] for i in (0, 1))
-        return scoring.sample(one, clusters), scoring.sample(other, clusters)
+        return Sample(scoring, one, clusters), Sample(scoring, other, clusters)
 
     return Scored(
         scoring=scoring,
         n_items=len({one.item.id for one, _ in clean.values()}),
-        clusters=scoring.clusters([one for one, _ in clean.values()]),
+        clusters=clusters_named(scoring, [one for one, _ in clean.values()]),
         clean=samples(list(clean.values())),
         after=samples([after[key] for key in keys]) if keys else None,
     )

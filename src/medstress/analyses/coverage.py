@@ -279,7 +279,7 @@ class NamesOfRun:
         cells = [
             cell
             for cell in run.attacks
-            if cell.eligible.any() and isinstance(cell.trials[0].item, Question)
+            if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
         ]
         sizes = by_size(run, cells)
         naming = [cell for cell in cells if cell.attack.draws_names]

@@ -24,7 +24,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit
+from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit, edit_distance, edits_of
 from medstress.core.trials import Answer, Trial
 from medstress.files.frames import Type, Types, check_ending, frame_of, refuse_inputs, write_rows
@@ -165,7 +165,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         "seed": arm.seed,
         "repeat": trial.repeat,
         "verdict": trial.verdict.value,
-        "key": item.gold,
+        "key": item.key,
         "answer_before": trial.before and trial.before.answer,
         "answer_after": after and after.answer,
         "score_before": _score(trial, trial.before),
@@ -205,7 +205,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
             "listing_before": shown.listing_before,
             "listing_after": shown.listing_after,
         }
-    if isinstance(item, EntityUnit):
+    if item.kind == TaggedText.kind:
         row |= {"gold_before": list(item.text.labels), "labels_before": _split(trial.before)}
         if after is not None:
             row |= {
@@ -405,7 +405,7 @@ def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
     Raises:
         UsageError: no questions, or none that was attacked.
     """
-    if any(not isinstance(item, Question) for item in run.folder.items.values()):
+    if any(item.kind != Question.kind for item in run.folder.items.values()):
         raise UsageError(
             f"the table {NAME!r} holds attacked questions, and {run.folder.path} holds other "
             "items; their perturbed copy is written by medstress perturb"
@@ -504,14 +504,14 @@ def _arm(label: str, trial: Trial) -> dict[str, Any]:
 
     arm, spec = trial.arm, trial.arm.attack.params
     attack = None if arm.is_control else rebuilt(spec)
-    is_probe = attack is not None and attack.traits.keeps_answers
+    is_probe = attack is not None and attack.is_probe
     return {
         "label": label,
         "control": arm.control,
         "spec": dict(spec),
         "is_blind": arm.control in CONTROLS if arm.is_control else _is_blind(spec, attack),
-        "changes_evidence": attack is not None and attack.traits.changes_evidence,
-        **({"is_probe": True, "beside": attack.traits.control} if attack and is_probe else {}),
+        "changes_evidence": attack is not None and not attack.is_judged,
+        **({"is_probe": True, "beside": attack.control} if attack and is_probe else {}),
     }
 
 
@@ -519,13 +519,12 @@ def _is_blind(spec: Mapping[str, Any], attack: Attack | None) -> bool:
     """Return whether no answer had a part in the first edit; False if that is unknown."""
     if attack is None or spec["name"] in _BY_ANSWERS:
         return False
-    traits = attack.traits
     asks_first = (
         spec.get("victim_span") == "saliency"
         or spec.get("search", "none") != "none"
-        or bool(traits.needs_scores or traits.roles)
+        or bool(attack.needs & {"scores", "attacker"})
     )
-    return not asks_first and not traits.in_turns
+    return not asks_first and "turns" not in attack.needs
 
 
 # Files and data frames

@@ -363,7 +363,8 @@ class Facts:
             cost = self.score.drop.value - net.value
         low, high = self.net.ends if self.net is not None else (None, None)
         name = self.score_name
-        subject = _SUBJECTS.get(name, f"{capital(name)} of {{model}}").format(model=self.model)
+        word = self.row.scores.scoring.words[name] if self.row.scores else name
+        subject = _SUBJECTS.get(name, f"{word} of {{model}}").format(model=self.model)
         return {
             "subject": subject,
             "before": decimal(before.value),

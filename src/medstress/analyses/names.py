@@ -131,12 +131,12 @@ class Noun:
 QUESTIONS, ENTITIES = Noun("question", "questions"), Noun("entity", "entities")
 PAIRS, TEXTS = Noun("pair", "pairs"), Noun("text", "texts")
 DOCUMENTS, ITEMS = Noun("document", "documents"), Noun("item", "items")
-_NOUNS = ((Question, QUESTIONS), (SentencePair, PAIRS), (EntityUnit, ENTITIES))
+_NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, EntityUnit.kind: ENTITIES}
 
 
 def noun_of(trial: Trial) -> Noun:
     """Return what a trial is about: a question, a pair, an entity of a tagged text, an item."""
-    return next((noun for kind, noun in _NOUNS if isinstance(trial.item, kind)), ITEMS)
+    return _NOUNS.get(trial.item.kind, ITEMS)
 
 
 def capital(text: str) -> str:

@@ -46,6 +46,8 @@ from medstress.stats.shares import Mask, rate
 
 PASSAGES: Mapping[str, bool | None] = {"all": None, "deciding": True, "undecided": False}
 """Slice -> whether its passages decide the question, as rows of the data say; None: all."""
+SWAP = "passage_swap"
+"""The attack whose edits make the passage support a distractor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +238,7 @@ class PassagesOfRun:
         """Compare models with passages and without; None where the run shows no passage."""
         evidence = [row for cell in run.cells for row in _evidence(cell)]
         has_passages = any(
-            isinstance(item, Question) and item.passage for item in run.folder.items.values()
+            item.kind == Question.kind and item.passage for item in run.folder.items.values()
         )
         pairs = _pairs(run.manifest["victims"]) if has_passages else []
         if not pairs and not evidence:
@@ -407,19 +409,28 @@ def _n_asked(cell: Cell) -> int:
 
 def _changes_evidence(trial: Trial) -> bool:
     reason = None if trial.pick is None else trial.pick.validity.reason
-    return trial.supported is not None or reason == EVIDENCE_CHANGED
+    return supported(trial) is not None or reason == EVIDENCE_CHANGED
+
+
+def supported(trial: Trial) -> str | None:
+    """Return the letter of the distractor that a swap put in the key's place in the passage."""
+    if trial.arm.attack.name != SWAP or not trial.edits:
+        return None
+    name = trial.edits[0].replacement.casefold()
+    texts = zip(trial.item.letters, trial.item.options, strict=True)
+    return next((x for x, t in texts if x != trial.item.key and t.strip().casefold() == name), None)
 
 
 def _evidence(cell: Cell) -> Iterator[Evidence]:
     """Yield the shares of one arm; nothing if no passage supports an option after its change."""
-    changed = cell.mask(lambda trial: trial.is_eligible and trial.supported is not None)
+    changed = cell.mask(lambda trial: trial.is_eligible and supported(trial) is not None)
     if not changed.any():
         return
 
     def share(hits: Mask) -> Estimate:
         return rate(hits[changed], cell.units[:, changed])
 
-    followed = cell.mask(lambda t: t.supported is not None and _last(t) == t.supported)
+    followed = cell.mask(lambda t: _last(t) is not None and _last(t) == supported(t))
     kept = cell.mask(lambda t: _last(t) == t.item.key)
     yield Evidence(
         **cell.place._asdict(),

@@ -298,7 +298,7 @@ class Cell:
         ]
         eligible, answered, open_clean, lost, unread = np.array(marks, dtype=bool).T
         queries = np.array([t.queries for t in trials], dtype=np.int64)
-        q = Queries(*queries.T)  # type: ignore[arg-type]
+        q = Queries(*queries.T)
         first = np.array([NEVER if t.first is None else t.first.query for t in trials])
         unseen = eligible & (first == NEVER) & (q.asked <= q.probes + q.unchanged)
         # A perturbed copy that equals its original was asked: nothing was there to change.
@@ -450,7 +450,7 @@ class Cell:
 def _is_unread(trial: Trial) -> bool:
     first = trial.first
     return (
-        bool(trial.item.letters)
+        bool(trial.item.choices)
         and first is not None
         and first.answer.answer is None
         and trial.queries.unreadable > 0

@@ -7,11 +7,13 @@ before and after together, so that the difficulty of a document cancels in their
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
@@ -30,12 +32,13 @@ from medstress.analyses.shown import (
     where,
 )
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, SentencePair
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
+from medstress.kinds import scoring_of
+from medstress.kinds.scores import Resamples, Scoring
 from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.permutation import swap_p
-from medstress.stats.resampling import RESAMPLES, bootstrapped
+from medstress.stats.resampling import RESAMPLES, bootstrapped, unit_weights
 from medstress.stats.shares import Mask, Numbers
 
 FAMILY = "before_after"
@@ -57,87 +60,109 @@ class Response(NamedTuple):
     """Of the perturbed copy; none for the clean item."""
 
 
-class Sample(Protocol):
-    """Responses of one arm, by cluster, from which scores are computed."""
+class Sample:
+    """Answers of one arm about whole items, from which the scores of their kind are computed."""
+
+    def __init__(
+        self,
+        scoring: Scoring,
+        answers: Sequence[Response],
+        clusters: Sequence[str],
+        part: str | None = None,
+    ) -> None:
+        """Arrange answers.
+
+        Args:
+            scoring: how they are scored.
+            answers: those of several seeds, if there are.
+            clusters: the order of clusters.
+            part: the only part that counts (`Scoring.parts`); None for all.
+        """
+        self.scoring, self.n_clusters = scoring, len(clusters)
+        place = {cluster: i for i, cluster in enumerate(clusters)}
+        by_seed: dict[int | None, dict[str, tuple[Any, Any, int]]] = {}
+        for i, one in enumerate(answers):
+            pair = scoring.read(one.item, one.edits, one.answer)
+            if pair is None:
+                continue
+            gold, predicted = (x if part is None else scoring.of_part(x, part) for x in pair)
+            seed, name = (one.seed, one.item.id) if scoring.by_seed else (None, str(i))
+            by_seed.setdefault(seed, {})[name] = gold, predicted, place[one.cluster]
+        of_all = set.intersection(*map(set, by_seed.values())) if by_seed else set()
+        seeds = sorted(by_seed, key=lambda seed: (seed is not None, seed or 0))
+        self._rows = [
+            [by_seed[seed][name] for name in (sorted(of_all) if scoring.by_seed else by_seed[seed])]
+            for seed in seeds
+        ] or [[]]
+        first = self._rows[0]
+        self.counted = scoring.n(*([one[i] for one in first] for i in (0, 1)))
+        """What each score is counted over."""
+
+    @property
+    def gold(self) -> Sequence[Any]:
+        """The gold value of every answer."""
+        return [gold for rows in self._rows for gold, _, _ in rows]
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of its scores."""
-
-    @property
-    def n_clusters(self) -> int:
-        """Clusters, which are drawn whole."""
+        """The scores that are worth showing."""
+        return self.scoring.names(self.counted)
 
     def value(self, name: str) -> float | None:
         """Return a score; None where it is undefined."""
+        value = float(self._values[name][0])
+        return value if np.isfinite(value) else None
 
     def n(self, name: str) -> int:
         """Return what a score is counted over."""
+        return self.counted[name]
 
+    @cached_property
     def draws(self) -> Mapping[str, Numbers]:
-        """Return every score in every resample of clusters; samples of the same clusters agree."""
+        """Every score in every resample of clusters; samples of the same clusters agree."""
+        if not self.n_clusters:
+            return dict.fromkeys(self.scoring.words, np.full(RESAMPLES, np.nan))
+        return self._measure(self._rows, unit_weights(self.n_clusters))
 
-    def swapped(self, other: Self, swaps: Mask, name: str) -> Numbers:
-        """Return the difference to another sample of the same clusters where some are swapped.
+    def swapped(self, other: Sample, swaps: Mask) -> Mapping[str, Numbers]:
+        """Return the differences to another sample of the same clusters where some are swapped.
+
+        Of the answers of both, one after the other, each cluster's first or second has weight 1 and
+        the other weight 0, so that ranks are those of the mixed answers.
 
         Args:
             other: the other sample.
             swaps: shape (n, n_clusters).
-            name: of the score.
-
-        Returns:
-            Shape (n,).
         """
+        m, of_other = self.n_clusters, swaps.astype(np.uint8)
+        both = [
+            [*ours, *((gold, predicted, at + m) for gold, predicted, at in others)]
+            for ours, others in zip(self._rows, other._rows, strict=True)
+        ]
+        mixed = np.hstack([1 - of_other, of_other])
+        scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
+        halves = {name: np.split(values, 2) for name, values in scores.items()}
+        return {name: first - rest for name, (first, rest) in halves.items()}
+
+    @cached_property
+    def _values(self) -> Mapping[str, Numbers]:
+        return self._measure(self._rows, np.ones((1, self.n_clusters)))
+
+    def _measure(
+        self, rows: Sequence[Sequence[tuple[Any, Any, int]]], drawn: NDArray[Any]
+    ) -> dict[str, Numbers]:
+        """Return the mean over seeds of every score in every resample."""
+        made = []
+        for one in rows:
+            gold, predicted = ([row[i] for row in one] for i in (0, 1))
+            places = np.array([at for _, _, at in one], dtype=np.int64)
+            made.append(self.scoring.scores(gold, predicted, Resamples(drawn, places)))
+        return {name: np.mean([one[name] for one in made], axis=0) for name in self.scoring.words}
 
 
-class Scoring(ABC):
-    """What a kind of item adds: its scores, and how responses become a sample."""
-
-    main: ClassVar[str]
-    """The score that verdict and warnings speak of."""
-    words: ClassVar[Mapping[str, str]]
-    """Name of a score -> what people call it, in the order of tables."""
-    falls: ClassVar[Sequence[str]]
-    """The scores whose fall is tested."""
-    shown: ClassVar[Sequence[str]]
-    """The scores in tables."""
-    drops: ClassVar[Sequence[str]]
-    """Those of them whose fall is shown."""
-    enough: ClassVar[int]
-    """Clusters from which an interval is called 95 %."""
-    seed: ClassVar[int]
-    """Of the swaps behind p-values."""
-    is_signed: ClassVar[bool] = False
-    """Whether scores may be below 0."""
-    undefined: ClassVar[str]
-    """Why a score may be undefined."""
-    no_copy: ClassVar[str]
-    """Why a search has no perturbed copy."""
-    note: ClassVar[str]
-    """What a table of the scores has to say."""
-    counts: ClassVar[str] = "pairs, in every seed"
-    """What the n of its main score counts."""
-
-    @abstractmethod
-    def clusters(self, responses: Sequence[Response]) -> str:
-        """Return what the clusters are, for people."""
-
-    @abstractmethod
-    def sample(self, responses: Sequence[Response], clusters: Sequence[str]) -> Sample:
-        """Return the sample of some responses; `clusters` gives the order of clusters."""
-
-    def columns(self, *, has_copy: bool) -> tuple[str, ...]:
-        """Return the names of its scores in a row; without a perturbed copy the clean ones."""
-        endings = ("", "_after", "_drop", "_net_drop") if has_copy else ("",)
-        return tuple(f"{name}{ending}" for name in self.words for ending in endings)
-
-    def parts(self, responses: Sequence[Response]) -> Mapping[str, Scoring]:
-        """Return the scoring of each type of entity; empty where there are no types."""
-        return {}
-
-    def warning(self, scores: Scores, cell: Cell) -> str | None:
-        """Return what is wrong with a model's answers as a whole, or None."""
-        return None
+def clusters_named(scoring: Scoring, answers: Sequence[Response]) -> str:
+    """Return what the clusters of answers are, for people."""
+    return scoring.units[any(one.cluster != one.item.id for one in answers)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,12 +245,15 @@ class Responses(NamedTuple):
     """Items and seeds without a clean answer, in this arm or another."""
 
 
-def score(run: Run, cell: Cell, scoring: Scoring) -> Scores:
-    """Score the clean data and the perturbed copy.
+def scores(run: Run, cell: Cell) -> Scores | None:
+    """Score the clean data and the perturbed copy; None for items that have no scores.
 
     Clean scores are of the items that have an answer about their copy too, so that the two can be
     compared; of all items where there is no copy.
     """
+    scoring = scoring_of(cell.trials[0].item)
+    if scoring is None:
+        return None
     ours = responses(run, cell)
     both = [key for key in ours.clean if key in ours.after]
     before = [ours.clean[key] for key in both or ours.clean]
@@ -234,15 +262,15 @@ def score(run: Run, cell: Cell, scoring: Scoring) -> Scores:
     net = None if control is None else _with_control(responses(run, control).after, ours.after)
     missing = "" if both or not ours.n_missing else f"; {ours.n_missing} without a clean answer"
     by_type = {
-        part: _score(way, before, after, None, missing)
-        for part, way in scoring.parts(before).items()
+        part: _score(scoring, before, after, None, missing, part)
+        for part in scoring.parts(Sample(scoring, before, _clusters(before)).gold)
     }
     return Scores(
         scoring=scoring,
         scores=_score(scoring, before, after, net, missing),
         by_type=by_type,
         n_clusters=len(_clusters(before)),
-        clusters=scoring.clusters(before),
+        clusters=clusters_named(scoring, before),
         has_copy=bool(both),
         has_control=control is not None,
     )
@@ -332,13 +360,18 @@ class _Drawn:
         return bootstrapped(value, draws, n, over)
 
 
-def _drawn(scoring: Scoring, responses: Sequence[Response], clusters: Sequence[str]) -> _Drawn:
-    sample = scoring.sample(responses, clusters)
+def _drawn(
+    scoring: Scoring,
+    responses: Sequence[Response],
+    clusters: Sequence[str],
+    part: str | None = None,
+) -> _Drawn:
+    sample = Sample(scoring, responses, clusters, part)
     return _Drawn(
         scoring=scoring,
         sample=sample,
-        draws=sample.draws() if len(clusters) >= scoring.enough else {},
-        clusters=scoring.clusters(responses),
+        draws=sample.draws if len(clusters) >= scoring.enough else {},
+        clusters=clusters_named(scoring, responses),
     )
 
 
@@ -348,16 +381,24 @@ def _score(
     after: Sequence[Response],
     net: _Net | None,
     missing: str,
+    part: str | None = None,
 ) -> dict[str, Score]:
     clusters = _clusters(before)
-    first = _drawn(scoring, before, clusters)
-    second = _drawn(scoring, after, clusters) if after else None
+    first = _drawn(scoring, before, clusters, part)
+    second = _drawn(scoring, after, clusters, part) if after else None
     samples = [side.sample for side in (first, second) if side is not None]
     names = {name for sample in samples for name in sample.names}
     no_net = "there is no control" if net is None else "the control shares no item and seed"
     control, own = (
         (_drawn(scoring, side, _clusters(net[0])) for side in net) if net else (None, None)
     )
+    differences: dict[str, Numbers] = {}  # of all scores, once one of them is asked for
+
+    def swapped(name: str, swaps: Mask) -> Numbers:
+        if not differences:
+            differences.update(samples[0].swapped(samples[1], swaps))
+        return differences[name]
+
     rows = {}
     for name in (name for name in scoring.words if name in names):
         clean = first.score(name)
@@ -366,21 +407,21 @@ def _score(
             after=second.score(name) if second else unknown(scoring.no_copy),
             drop=first.fall(second, name) if second else unknown(scoring.no_copy),
             net_drop=control.fall(own, name) if control and own else unknown(no_net),
-            swap=partial(_p, scoring, samples, name),
+            swap=partial(_p, scoring, samples, name, partial(swapped, name)),
         )
     return rows
 
 
-def _p(scoring: Scoring, samples: Sequence[Sample], name: str) -> float | None:
+def _p(
+    scoring: Scoring, samples: Sequence[Sample], name: str, swapped: Callable[[Mask], Numbers]
+) -> float | None:
     """Return the p-value of the difference of two samples; None where it is undefined."""
     values = [sample.value(name) for sample in samples]
     if len(samples) < 2 or None in values:
         return None
     first, second = samples
     fall = float(first.value(name)) - float(second.value(name))  # type: ignore[arg-type]
-    return swap_p(
-        fall, lambda swaps: first.swapped(second, swaps, name), first.n_clusters, scoring.seed
-    )
+    return swap_p(fall, swapped, first.n_clusters, scoring.seed)
 
 
 def _clusters(responses: Sequence[Response]) -> list[str]:
@@ -494,7 +535,9 @@ def remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         scores, cell = row.scores, row.cell
         if scores is None or cell.arm.is_control:
             continue
-        warning, model = scores.scoring.warning(scores, cell), cell.place[::2]
+        clean = {name: score.before for name, score in scores.items()}
+        n, model = len(cell.trials), cell.place[::2]
+        warning = scores.scoring.warning(clean, cell.place, n, list(scores.by_type))
         if warning is not None and model not in warned:
             warned.add(model)
             yield Remark(rule="answers", where=cell.place, sentence=warning)
@@ -639,31 +682,3 @@ def _of_row(field: Field[RowT]) -> Field[tuple[RowT, str]]:
         return field.read(pair[0])
 
     return Field(column=field.column, read=read)
-
-
-def scoring_of(item: Any) -> Scoring | None:
-    """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    return scoring_of_class(type(item))
-
-
-def scoring_of_class(kind: type) -> Scoring | None:
-    """Return how the items of a class are scored."""
-    if issubclass(kind, EntityUnit):
-        from medstress.analyses.entities import ENTITIES
-
-        return ENTITIES
-    if issubclass(kind, SentencePair):
-        from medstress.analyses.correlations import CORRELATIONS
-
-        return CORRELATIONS
-    if kind.__name__ == "LabelledPair":
-        from medstress.analyses.labels import LABELS
-
-        return LABELS
-    return None
-
-
-def scores(run: Run, cell: Cell) -> Scores | None:
-    """Score the clean data and the perturbed copy; None for items that have no scores."""
-    scoring = scoring_of(cell.trials[0].item)
-    return None if scoring is None else score(run, cell, scoring)

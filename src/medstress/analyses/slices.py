@@ -320,7 +320,7 @@ class Slicer:
 
     def _values(self, item: Any, by: str, place: Place) -> Sequence[str]:
         if by == "key":
-            return (item.gold,)
+            return (item.key,)
         if by in LENGTHS:
             return (_third(length_of(item, by), self._described["cuts"][place.dataset][by]),)
         if by in TYPES:
@@ -374,7 +374,7 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
 
     names = set()
     for mention in item.mentions:
-        is_option = mention.field in item.letters and mention.field != item.key
+        is_option = mention.field in item.choices and mention.field != item.key
         if is_option and (types is None or mention.type in types):
             kind = SEMANTIC_TYPES.get(mention.type)
             if grouped:

@@ -164,10 +164,10 @@ def knowledge(cell: Cell) -> Knowledge:
 
 def _chance(asked: Sequence[Trial]) -> float | None:
     """Return max(mean of 1/options, share of the commonest key) over items (METHODS 1.2)."""
-    letters = [getattr(trial.item, "letters", "") for trial in asked]
+    letters = [trial.item.choices for trial in asked]
     if not letters or not all(letters):
         return None
-    keys = Counter(trial.item.gold for trial in asked)
+    keys = Counter(trial.item.key for trial in asked)
     return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
 
 
@@ -257,11 +257,11 @@ def _probability_changes(cell: Cell) -> Iterator[tuple[int, float]]:
     for i in np.flatnonzero(cell.eligible).tolist():
         trial = cell.trials[i]
         after = trial.last if trial.first is None else trial.first.answer
-        letters = getattr(trial.item, "letters", "")
+        letters = trial.item.choices
         if not (letters and trial.before and after):
             continue
         if trial.before.scores is not None and after.scores is not None:
-            at = letters.index(trial.item.gold)
+            at = letters.index(trial.item.key)
             yield i, exp(after.scores[at]) - exp(trial.before.scores[at])
 
 

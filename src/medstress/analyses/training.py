@@ -26,9 +26,9 @@ from medstress.analyses.scores import (
     Key,
     Response,
     Responses,
-    Scoring,
+    Sample,
+    clusters_named,
     responses,
-    scoring_of,
 )
 from medstress.analyses.shown import (
     Chart,
@@ -43,6 +43,8 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
+from medstress.kinds import scoring_of
+from medstress.kinds.scores import Scoring
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.resampling import resampled_ratio
 from medstress.stats.shares import Mask
@@ -380,7 +382,7 @@ class _Shared:
         n, enough = len(self.clusters), self.scoring.enough
         if n >= enough:
             return None
-        words = self.scoring.clusters(self.some)
+        words = clusters_named(self.scoring, self.some)
         return f"too few {words} for an interval: {n}, and {enough} needed"
 
     def over(self, labels: Sequence[str], side: Literal["clean", "after"]) -> Measured:
@@ -390,8 +392,8 @@ class _Shared:
             key = victim, self.place, side, self.keys
             if key not in self.measured:
                 answers: Mapping[Key, Response] = getattr(self.answers[victim], side)
-                sample = self.scoring.sample([answers[one] for one in self.keys], self.clusters)
-                main, draws = self.scoring.main, {} if self.few else sample.draws()
+                sample = Sample(self.scoring, [answers[one] for one in self.keys], self.clusters)
+                main, draws = self.scoring.main, {} if self.few else sample.draws
                 drawn = draws.get(main, np.zeros(0))
                 self.measured[key] = Measured(value=sample.value(main), drawn=drawn)
             return self.measured[key]

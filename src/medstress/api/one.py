@@ -28,7 +28,7 @@ from medstress.experiment.first.attack import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.prompted import task_of
+from medstress.kinds.victims import task_of
 from medstress.store.memory import MemoryLedger
 from medstress.tasks.victim import Victim
 
@@ -127,7 +127,7 @@ def attack_one(
         attack_label=str(attack.spec()["name"]),
         attack=attack,
         resources=group.resources,
-        seed=None if attack.traits.deterministic else seed,
+        seed=seed if attack.is_random else None,
     )
     try:
         return _run_one(trial)
@@ -145,7 +145,7 @@ def _run_one(trial: Trial) -> dict[str, Any]:
     Scheduler(ledger).run([trial], 1)
     (stored,) = ledger.trials()
     (cluster,) = clusters_of([item]).values()
-    arm = arm_of(stored, {"whole_copy": trial.attack.traits.is_static})
+    arm = arm_of(stored, {"whole_copy": trial.attack.is_copy})
     done = trial_of(stored, stored.trial, arm, item, cluster)
     shown = None
     if done.pick is not None:

@@ -11,31 +11,28 @@ from typing import TYPE_CHECKING, Any
 from medstress.core.registry import ATTACKS
 
 if TYPE_CHECKING:
-    from medstress.attacks.controls.neutral_insertion import NeutralInsertion
-    from medstress.attacks.controls.no_op import NoOp
-    from medstress.attacks.controls.option_shuffle import OptionShuffle
+    from medstress.attacks.controls.harmless import NeutralInsertion, NoOp, OptionShuffle, Repeat
     from medstress.attacks.controls.paraphrase import Paraphrase
-    from medstress.attacks.controls.repeat import Repeat
     from medstress.attacks.controls.same_type import SameType
     from medstress.attacks.discrete_zoo.attack import DiscreteZoo
     from medstress.attacks.entity_substitution import EntitySubstitution
     from medstress.attacks.medfuzz.attack import MedFuzz
-    from medstress.attacks.passages.distractor import PassageDistractor
-    from medstress.attacks.passages.other import PassageNone, PassageOther
-    from medstress.attacks.passages.swap import PassageSwap
-    from medstress.attacks.probes.brand_generic import BrandGeneric
-    from medstress.attacks.probes.challenge import Challenge
-    from medstress.attacks.probes.fabricated_detail import FabricatedDetail
-    from medstress.attacks.probes.false_statement import FalseStatement
-    from medstress.attacks.probes.lasa import Lasa
-    from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
-    from medstress.attacks.probes.option_order import OptionOrder
-    from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
-    from medstress.attacks.protocol import Attack, AttackTraits, Validity
+    from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
+    from medstress.attacks.probes import (
+        BrandGeneric,
+        Challenge,
+        ContextRemoved,
+        FabricatedDetail,
+        FalseStatement,
+        Lasa,
+        NoneOfTheOthers,
+        OptionOrder,
+        OptionsOnly,
+    )
+    from medstress.attacks.protocol import Attack, Validity
 
 __all__ = [
     "Attack",
-    "AttackTraits",
     "BrandGeneric",
     "Challenge",
     "ContextRemoved",

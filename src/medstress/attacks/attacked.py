@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from medstress.attacks.choices import check_budget, check_flag
-from medstress.attacks.controls.same_type import NAME as SAME_TYPE
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from pydantic import Field
+
+from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.protocol import UNBOUNDED, Attack, Need, Validity, parameters
 from medstress.core.attacked import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
@@ -21,13 +22,10 @@ from medstress.core.validity import EVIDENCE_CHANGED
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-MAX_BUDGET = 1_000_000
-BY_FILE = 0
-"""The default budget, which depends on the file."""
 _LACK = "the file holds no edit of it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parameters
 class Attacked(Attack):
     """Ask the edits that came with the items of a data set of name `attacked`.
 
@@ -43,34 +41,18 @@ class Attacked(Attack):
     victim erred, so its number of edits is chosen by that victim's answers.
     """
 
-    budget: int = BY_FILE
+    name = NAME
+
+    budget: Annotated[int, Field(ge=1, le=UNBOUNDED)] = UNBOUNDED
     """The most stored edits asked of an item. Default: 1, or all of a file that holds successes
     alone."""
-    attacks: tuple[str, ...] | list[str] = ()
+    attacks: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names of the stored attacks to ask; default: all."""
     stored_controls: bool = False
     """Whether the stored controls are asked in place of new ones."""
 
-    def __post_init__(self) -> None:
-        if type(self.budget) is not int or self.budget != BY_FILE:
-            check_budget(NAME, self.budget, MAX_BUDGET)
-        check_flag(NAME, "stored_controls", self.stored_controls)
-        names = self.attacks
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise UsageError(f"{NAME}: attacks must be a list of names, got {names!r}")
-        object.__setattr__(self, "attacks", tuple(names))
-
-    @property
-    def traits(self) -> AttackTraits:
-        """Those of an attack that asks nothing: the file's arms take its place."""
-        return AttackTraits(stream=NAME, budget=self.budget, needs_entities=False)
-
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters."""
-        return {"name": NAME, **asdict(self), "attacks": list(self.attacks)}
-
     def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Say that the file with the edits is not known here."""
+        """Say that the file with the edits is not known here: its arms take its place."""
         return f'its edits come from [[dataset]] name = "{NAME}", with medstress run'
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
@@ -92,15 +74,16 @@ class Attacked(Attack):
                     f"{', '.join(known)})"
                 )
         wanted = self.attacks or known
-        by_file = MAX_BUDGET if found.selection is Selection.FLIPPED else 1
+        is_default = self.budget == UNBOUNDED and found.selection is not Selection.FLIPPED
+        budget = 1 if is_default else self.budget
         return [
-            AttackedArm(stored=arm, set=found, budget=min(self.budget or by_file, arm.most))
+            AttackedArm(stored=arm, set=found, budget=min(budget, arm.most))
             for arm in found.arms
             if arm.attack_label in wanted and (self.stored_controls or arm.control is None)
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttackedArm(Attack):
     """One stored attack or control."""
 
@@ -112,35 +95,67 @@ class AttackedArm(Attack):
     """The most stored edits asked of an item."""
     trial: tuple[int | None, int] | None = None
     """Seed and repeat of the stored trial whose edits are asked."""
+    name = NAME
 
     @property
-    def traits(self) -> AttackTraits:
-        """See `AttackTraits`."""
-        goal, unreadable = self._rules()
+    def fields(self) -> frozenset[str]:
+        """Those of the stored edits, if texts alone are edited."""
         fields = frozenset(self.stored.fields)
-        return AttackTraits(
-            stream=NAME,
-            budget=self.budget,
-            deterministic=self.stored.seeds == (None,),
-            goal=goal,
-            unreadable_is_success=unreadable,
-            needs_entities=False,
-            repeats=self.stored.n_repeats,
-            edits_only=fields if fields <= set(TEXTS) else frozenset(),
-            follows_up=FOLLOW_UP in fields,
-            changes_evidence=self.stored.changes_evidence,
-            control=self.stored.beside,
-            may_be_refuted=self.stored.changes_evidence,
-            asks_wrong=self.stored.control is not None,
-        )
+        return fields if fields <= set(TEXTS) else frozenset()
 
-    def _rules(self) -> tuple[str, bool]:
-        """Return goal and treatment of unreadable answers: those of the attack that was stored."""
+    @property
+    def needs(self) -> frozenset[Need]:
+        """A victim that is spoken to again, if the stored edits do so."""
+        return frozenset({"follow_up"} if FOLLOW_UP in self.stored.fields else ())
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the stored trials have seeds."""
+        return self.stored.seeds != (None,)
+
+    @property
+    def repeats(self) -> int:
+        """As stored."""
+        return self.stored.n_repeats
+
+    @property
+    def is_judged(self) -> bool:
+        """As stored."""
+        return not self.stored.changes_evidence
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a stored control."""
+        return self.stored.control is not None
+
+    @property
+    def control(self) -> str | None:
+        """That of a stored probe, else `no_op`; a stored control has none."""
+        return None if self.stored.control else self.stored.beside or "no_op"
+
+    @property
+    def success(self) -> Goal:
+        """The goal of the attack that was stored, with its treatment of unreadable answers."""
         spec: Mapping[str, Any] = self.stored.spec
         of = spec.get("control_of", spec)
         while of.get("name") == NAME and "of" in of:
             of = of["of"]
-        return str(of.get("goal", "untargeted")), bool(of.get("unreadable_is_success", False))
+        unreadable = bool(of.get("unreadable_is_success", False))
+        return parse_goal(str(of.get("goal", "untargeted")), unreadable=unreadable)
+
+    def goal_for(self, item: Question) -> Goal:
+        """Return the goal; `replaced` holds a control that keeps options to those of its attack."""
+        goal = self.success
+        if not isinstance(goal, Replaced) or self.stored.control in (None, "same_type"):
+            return goal
+        edited = {
+            edit["field"]
+            for entry in item.metadata.get(FIELD, ())
+            if entry["arm"] == self.stored.attack_label
+            for query in entry["queries"]
+            for edit in query["edits"]
+        }
+        return replace(goal, options=frozenset(edited & set(item.letters)))
 
     def spec(self) -> dict[str, Any]:
         """Return what is asked; for a control under its name, with that of its attack."""
@@ -159,39 +174,12 @@ class AttackedArm(Attack):
         of = replace(self, stored=attack, budget=min(self.budget, attack.most))
         return {"name": self.stored.control, **own, "control_of": of.spec()}
 
-    def goal_for(self, item: Question) -> Goal:
-        """Return the goal of the attack that was stored."""
-        goal, unreadable = self._rules()
-        return parse_goal(goal, unreadable=unreadable)
-
-    def goal_on(self, item: Question, resources: Resources) -> Goal:
-        """Return the goal; `replaced` holds a control that keeps options to those of its attack."""
-        goal = self.goal_for(item)
-        if isinstance(goal, Replaced) and self.stored.control not in (None, SAME_TYPE):
-            return replace(goal, options=self.edited_options(item, resources))
-        return goal
-
-    def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
-        """Return the options that the stored edits of the attack change."""
-        return frozenset(
-            edit["field"]
-            for entry in item.metadata.get(FIELD, ())
-            if entry["arm"] == self.stored.attack_label
-            for query in entry["queries"]
-            for edit in query["edits"]
-            if edit["field"] in item.letters
-        )
-
-    def on_trial(self, seed: int | None, repeat: int) -> AttackedArm:
-        """Return the arm that asks what the trial of a seed and repeat asked."""
-        return replace(self, trial=(seed, repeat))
-
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
         return None if any(self._stored(item)) else _LACK
 
-    def most_queries(self, item: Question, resources: Resources) -> int:
-        """Return the number of stored edits, up to the budget."""
+    def bound(self, item: Question) -> int:
+        """Return the most edits of a stored trial, up to the budget."""
         return max(map(len, self._stored(item)), default=0)
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity | None:
@@ -202,9 +190,9 @@ class AttackedArm(Attack):
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Ask the stored edits in order."""
-        edits = next(iter(self._stored(item)), [])
-        asked = (Predict(Candidate(item=item, edits=each)) for each in edits)
-        reached: Candidate | None = yield from ask_in_turn(asked)
+        rows = next(iter(self._stored(item)), [])
+        queries = (Predict(Candidate(item=item, edits=edits)) for edits in rows)
+        reached: Candidate | None = yield from ask_in_turn(queries)
         return reached
 
     def _stored(self, item: Question) -> Iterator[list[tuple[Edit, ...]]]:
@@ -227,3 +215,12 @@ class AttackedArm(Attack):
                         tuple(Edit(**edit) for edit in query["edits"])
                         for query in entry["queries"][:n]
                     ]
+
+
+def on_trial(attack: Attack, seed: int | None, repeat: int) -> Attack:
+    """Return an attack as one trial of each item runs it: stored edits are those of that trial."""
+    if isinstance(attack, AttackedArm):
+        return replace(attack, trial=(seed, repeat))
+    if isinstance(attack, ControlArm) and isinstance(attack.of, AttackedArm):
+        return replace(attack, of=replace(attack.of, trial=(seed, repeat)))
+    return attack

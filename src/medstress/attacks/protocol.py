@@ -1,117 +1,138 @@
-"""The base class of attacks: parameters, a description of itself, and a generator."""
+"""What an attack is: parameters, what it declares about itself, and a generator of queries."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+)
 
-from medstress.core.errors import UsageError
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.evidence import Evidence
+from medstress.core.items import PAIRS as PAIRS
+from medstress.core.items import QUESTIONS as QUESTIONS
+from medstress.core.items import TAGGED as TAGGED
 from medstress.core.items import Question
-from medstress.core.outcomes import Goal, parse_goal
-from medstress.core.queries import Steps
-from medstress.core.registry import fault_of, load
+from medstress.core.outcomes import (
+    Goal,
+    Measured,
+    Moved,
+    Outcome,
+    Prediction,
+    Replaced,
+    Targeted,
+    Untargeted,
+)
+from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
+from medstress.core.registry import load
+from medstress.core.seeding import rng_for
 from medstress.tasks.prompt_sets import Exemplar, PromptSet
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
-"""The kinds of items that attacks take. Attacks on sentence pairs take labelled pairs too."""
+Need: TypeAlias = Literal[
+    "names",
+    "drugs",
+    "mentions",
+    "passages",
+    "scores",
+    "listing",
+    "follow_up",
+    "turns",
+    "attacker",
+    "judge",
+    "paraphraser",
+]
+"""What must be there. `names`: an `[[entities]]` group. `drugs`: brand and generic names
+(`resources.drugs`). `mentions`: a finder of drugs and diseases in a text (`resources.names_in`).
+`passages`: those of the data set (`resources.passages`). A victim that gives `scores`, that is
+shown a `listing` of the options, or that is spoken to again after its answer (`follow_up`) or
+throughout (`turns`). The role `attacker`; `judge` and `paraphraser` are asked where they are."""
+
+Ends: TypeAlias = Literal["success", "valid", "smallest", "all"]
+"""What ends a search: `success`, the first; `valid`, the first that the attack's rules do not
+refute; `smallest`, one that is a single edit; `all`: nothing, every query is asked."""
+
+UNBOUNDED = 1_000_000_000
+"""The budget of an attack that asks as much as there is: more names than any vocabulary holds."""
+
+A = TypeVar("A")
 
 
-class SearchOn(StrEnum):
-    """After which success a search goes on."""
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def parameters(kind: type[A]) -> type[A]:
+    """Make the fields of an attack the keys of its `[[attack]]` table.
 
-    NEVER = "never"
-    """The first success ends it."""
-    INVALID = "invalid"
-    """A success that the attack's rules refute does not end it."""
-    SMALLER = "smaller"
-    """A success of several edits does not end it: fewer may be enough."""
-    ALWAYS = "always"
-    """No success ends it: every query is asked."""
+    The class becomes a frozen dataclass whose values pydantic checks, strictly: no text becomes a
+    number. `Annotated[int, Field(ge=1)]` and `Literal["near", "far"]` give ranges and words;
+    `__post_init__` is for what concerns several keys. What is wrong is a `UsageError` of one
+    sentence.
+    """
+    made: Any = checked(
+        frozen=True,
+        kw_only=True,
+        config=ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True),
+    )(kind)
+    check = made.__init__
+
+    @wraps(check)
+    def init(self: Any, *args: Any, **keys: Any) -> None:
+        try:
+            check(self, *args, **keys)
+        except ValidationError as failure:
+            known = [one.name for one in fields(made) if one.init]
+            raise UsageError(f"{kind.name}: {_fault(failure, known)}") from None  # type: ignore[attr-defined]
+
+    made.__init__ = init
+    checked_type: type[A] = made
+    return checked_type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackTraits:
-    """What an attack declares about itself; all but `stream` and `budget` have defaults."""
+_PLAIN = {
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+    "a valid tuple": "a list",
+    "a valid number": "a number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
 
-    stream: str
-    """Name of the random stream. Leave parameters out: attacks that differ in them share draws."""
-    budget: int
-    """The most perturbed queries one trial may ask."""
-    deterministic: bool = False
-    """Whether the seed changes nothing; such attacks run once, with seed null."""
-    goal: Goal | str = "untargeted"
-    """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
-    unreadable_is_success: bool = False
-    """For a goal given as text: whether an unreadable answer is a success."""
-    item_kinds: frozenset[str] = frozenset({QUESTIONS})
-    """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs` (labelled
-    pairs included)."""
-    needs_entities: bool = True
-    """Whether it draws names of an `[[entities]]` group; else it runs without one."""
-    needs_names: bool = False
-    """Whether it asks for the drugs and diseases in a text (`resources.names_in`)."""
-    needs_drugs: bool = False
-    """Whether it asks for brand and generic names of drugs (`resources.drugs`)."""
-    needs_passages: bool = False
-    """Whether it reads the other passages of the data set (`resources.passages`)."""
-    edits_only: frozenset[str] = frozenset()
-    """The fields it edits, such as `passage`; empty: any. A victim whose prompt shows none of them
-    is not attackable."""
-    changes_evidence: bool = False
-    """Whether the text no longer supports the key after its edits, so that a lost answer is no
-    error."""
-    needs_scores: str | None = None
-    """The parameter, as written in TOML, for which the victim must give scores; None: no need."""
-    roles: Mapping[str, bool] = field(default_factory=dict)
-    """Models it asks beside the victim, such as `attacker`, and whether it needs them."""
-    repeats: int = 1
-    """Trials per item and seed."""
-    is_static: bool = False
-    """Whether it asks one perturbed copy of every item, including those wrong at baseline; see
-    `Attack.is_static_on`."""
-    search_on: SearchOn = SearchOn.NEVER
-    """After which success the search goes on."""
-    may_be_refuted: bool = True
-    """Whether its rules may refute a success: such a success is asked again, as the first is."""
-    attack_all: bool = False
-    """Whether items that are wrong at baseline are attacked too; no rate counts them."""
-    asks_wrong: bool = False
-    """Whether an item that is wrong at baseline is asked once, to see whether the edit makes the
-    answer right."""
-    keeps_answers: bool = False
-    """Whether the option of every answer is kept with the trial, for rates over all variants. A
-    control beside such an attack asks all its variants too, of the same items."""
-    needs_listing: str | None = None
-    """Why the options must stand in the victim's prompt; None: they need not. A victim whose prompt
-    lists none is refused."""
-    follows_up: bool = False
-    """Whether it goes on speaking after the victim's answer (edits of `follow_up`). A victim that
-    holds no conversation is refused."""
-    control: str | None = None
-    """The control that stands beside it by default; None: as the way of asking has it."""
-    puts_one_name: bool = False
-    """Whether every candidate holds one name of the vocabulary, which bounds its length."""
-    adds_bytes: int | None = None
-    """The most bytes that its edits add to a prompt; None if that is unknown or `puts_one_name`."""
-    reasoning_tokens: int | None = None
-    """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
-    (`Attack.turns`); None for those that ask single questions."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # may come as text
-
-    @property
-    def in_turns(self) -> bool:
-        """Whether the victim is asked in a conversation, about the clean item too."""
-        return self.reasoning_tokens is not None
+def _fault(failure: ValidationError, known: list[str]) -> str:
+    """Say in one sentence what is wrong with the first parameter that pydantic refuses."""
+    errors = failure.errors()
+    error, *others = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
+    key, value = str(next(iter(error["loc"]), "")), error["input"]
+    if error["type"] == "unexpected_keyword_argument":
+        hint = f" (known: {', '.join(known)})"
+        return f"unknown key {key!r}{did_you_mean(key, known) or hint}"
+    message = error["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+    for word, plain in _PLAIN.items():
+        message = message.replace(word, plain)
+    if not key:  # what `__post_init__` says of several keys
+        return message
+    message += "".join(one["msg"].replace("Input should be", " or") for one in others)
+    words = re.findall(r"'([^']*)'", message) if error["type"] == "literal_error" else ()
+    return f"{key}: {message}, got {value!r}{did_you_mean(str(value), words)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,24 +160,103 @@ class Turns:
     """Worked questions before the item."""
 
 
-class Attack(ABC):
-    """An attack on one item; no I/O, no clock, no global state.
+if TYPE_CHECKING:
+    declared = property
+else:
 
-    A subclass defines `traits`, `spec`, `obstacle` and `run`; the rest has defaults.
-    Items are `Question`s and resources `Resources`; for attacks on sentences both are those of
-    `medstress.attacks.noise.attack`.
+    class declared:  # noqa: N801
+        """A default that a class attribute, a property or a field of a subclass overrides."""
+
+        def __init__(self, default):
+            self._default, self.__doc__ = default, default.__doc__
+
+        def __get__(self, attack, kind=None):
+            if attack is None:  # so that a field of this name without a default has none
+                raise AttributeError
+            return self._default(attack)
+
+
+class Shows(Protocol):
+    """What an attack asks of a victim."""
+
+    def shows(self, name: str) -> bool:
+        """Return whether its prompt shows a field of an item, or lists the `options`."""
+
+
+class Attack(ABC):
+    """An attack on one item: no I/O, no clock, no state between items.
+
+    A subclass is decorated with `parameters`, sets `name`, and writes `obstacle` and `run`; it
+    overrides `validity` where rules can refute a success. What it does not declare otherwise, by a
+    class attribute or by a property of its parameters, is as the properties here say.
     """
 
-    __slots__ = ()
+    name: ClassVar[str]
+    """In files and entry points."""
 
-    @property
-    @abstractmethod
-    def traits(self) -> AttackTraits:
-        """What the attack is: a class attribute, or a property if parameters decide."""
+    @declared
+    def budget(self) -> int:
+        """The most queries about one item, in one trial."""
+        return 1
 
-    @abstractmethod
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
+    @declared
+    def takes(self) -> frozenset[str]:
+        """The kinds of items it takes: `questions`, `tagged texts`, `sentence pairs`."""
+        return frozenset({QUESTIONS})
+
+    @declared
+    def needs(self) -> frozenset[Need]:
+        """What must be there for it to run; see `Need`."""
+        return frozenset()
+
+    @declared
+    def fields(self) -> frozenset[str]:
+        """The fields it edits: `passage`, `context`, `stem`, `options`; empty: any.
+
+        An item is not attackable if the victim's prompt shows none of them. Options are seen by
+        every victim, since one that is shown no list scores their texts; an attack that makes sense
+        only on the list needs `listing`.
+        """
+        return frozenset()
+
+    @declared
+    def success(self) -> Goal:
+        """When an answer is a success; pairs are measured alone unless this is `Moved`."""
+        return Untargeted()
+
+    @declared
+    def ends(self) -> Ends:
+        """What ends the search; see `Ends`."""
+        return "success"
+
+    @declared
+    def is_random(self) -> bool:
+        """Whether the seed changes anything; if not, there is one trial, with seed null."""
+        return True
+
+    @declared
+    def is_judged(self) -> bool:
+        """Whether a changed answer is an error; not so where the edit changes the evidence."""
+        return True
+
+    @declared
+    def every_item(self) -> bool:
+        """Whether items that are wrong on the clean prompt are asked too.
+
+        With `ends = "all"` these are probes: every variant of every item, whose answers are kept.
+        Else it is one perturbed copy of every item, of kinds that score whole data sets.
+        """
+        return False
+
+    @declared
+    def control(self) -> str | None:
+        """The harmless edits that stand beside it by default; None: none."""
+        return "no_op"
+
+    @declared
+    def stream(self) -> str:
+        """Name of the random stream. Parameters are no part of it, so they share their draws."""
+        return self.name
 
     @abstractmethod
     def obstacle(self, item: Any, resources: Any) -> str | None:
@@ -166,32 +266,17 @@ class Attack(ABC):
     def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
         """Attack one item.
 
+        Args:
+            item: of one of `takes`.
+            rng: the trial's own random numbers.
+            resources: a `Resources`; of attacks on sentences also `NoiseResources`.
+
         Yields:
             Steps; is sent same-length, same-order tuples.
 
         Returns:
             The candidate the attack prefers, or None; the referee judges for itself.
         """
-
-    def goal_for(self, item: Any) -> Goal:
-        """Return when a candidate of this item counts as success: by default as the traits say."""
-        goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
-        return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
-
-    def goal_on(self, item: Any, resources: Any) -> Goal:
-        """Return the goal on this item for what judges the answers: by default `goal_for`."""
-        return self.goal_for(item)
-
-    def edited_options(self, item: Any, resources: Any) -> frozenset[str] | None:
-        """Return the letters of the options that it may edit; None if it does not know."""
-        return None
-
-    def is_static_on(self, item: Any) -> bool:
-        """Return whether the perturbed copy of this item is asked even if it cannot be flipped.
-
-        By default as `traits.is_static` says; scores of whole data sets need such copies.
-        """
-        return self.traits.is_static
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
         """Judge a success by the attack's own rules, which refute it or leave it unknown.
@@ -200,34 +285,76 @@ class Attack(ABC):
         """
         return None
 
-    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
-        """Count the names that it never draws, by reason; None if it does not know."""
-        return None
-
-    def supported(self, candidate: Any) -> str | None:
-        """Return the letter of the option that the edited evidence supports; None if it supports
-        none, or if that is unknown. Asked of attacks whose traits say `changes_evidence`."""
-        return None
-
-    def most_queries(self, item: Any, resources: Any) -> int:
-        """Return the most queries it can ask about an attackable item, whatever the answers."""
-        return min(self.traits.budget, int(resources.perturbations.allowed(item).size))
-
-    def label_parameters(self) -> dict[str, Any]:
-        """Return the parameters that tell attacks of this name apart in labels."""
-        return self.spec()
-
     def with_files(self, base: Path) -> Attack:
         """Return the attack with the files read that its parameters name, relative to a folder."""
         return self
 
-    def on_trial(self, seed: int | None, repeat: int) -> Attack:
-        """Return the attack as one trial of each item runs it: by default itself."""
-        return self
+    # -- what follows from these values ----------------------------------------------------------
+    @declared
+    def repeats(self) -> int:
+        """Trials per item and seed."""
+        return 1
 
+    @declared
+    def is_control(self) -> bool:
+        """Whether it stands beside an attack, and asks what the attack could ask."""
+        return False
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether every variant of every item is asked, so that the answers are a finding."""
+        return self.every_item and self.ends == "all"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it makes one perturbed copy of each item."""
+        return self.every_item and not self.is_probe and "turns" not in self.needs
+
+    def asks_copy_of(self, item: Any) -> bool:
+        """Return whether the one copy of this item is asked even if it cannot be flipped.
+
+        Scores of whole data sets need such copies; questions have none.
+        """
+        return self.is_copy and item.kind != QUESTIONS
+
+    def goal_for(self, item: Any) -> Goal:
+        """Return when a candidate of this item counts as success."""
+        goal = self.success
+        if isinstance(goal, Moved) and item.is_judged:
+            return Untargeted()  # its answers are right or wrong, whatever their score
+        return Measured() if isinstance(goal, Untargeted) and not item.is_judged else goal
+
+    def is_unseen_by(self, victim: Shows) -> bool:
+        """Return whether a victim's prompt shows none of the fields that it edits.
+
+        Every victim sees the options, in a list or as the texts that it scores.
+        """
+        if "options" in self.fields and "listing" not in self.needs:
+            return False
+        return bool(self.fields) and not any(map(victim.shows, self.fields))
+
+    def spec(self) -> dict[str, Any]:
+        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
+        values: dict[str, Any] = asdict(self) if is_dataclass(self) else {}
+        budget = None if self.budget == UNBOUNDED else self.budget
+        return {"name": self.name, **values, "budget": budget}
+
+    def label_parameters(self) -> Mapping[str, Any]:
+        """Return the parameters that tell attacks of this name apart in labels."""
+        return self.spec()
+
+
+class TurnAttack(Attack):
+    """An attack that asks the victim in a conversation, about the clean item too."""
+
+    @property
+    @abstractmethod
+    def reasoning_tokens(self) -> int:
+        """Most tokens of the victim's reasoning."""
+
+    @abstractmethod
     def turns(self, item: Question, rng: Generator) -> Turns:
-        """Return how the conversation of one trial begins; called if the traits say `in_turns`."""
-        raise NotImplementedError
+        """Return how the conversation of one trial begins."""
 
 
 def attack_class(name: str) -> type[Any]:
@@ -238,11 +365,13 @@ def attack_class(name: str) -> type[Any]:
     """
     kind: type[Any] = load("attacks", name)
     if not is_dataclass(kind):
-        raise UsageError(f"attack {name!r}: expected a frozen dataclass, got {kind!r}")
+        raise UsageError(
+            f"attack {name!r}: expected a class decorated with parameters, got {kind!r}"
+        )
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise UsageError(
             f"attack {name!r}: {kind.__module__}.{kind.__qualname__} has no "
-            f"{' and no '.join(missing)}; every attack needs traits, spec, obstacle and run"
+            f"{' and no '.join(missing)}; every attack needs obstacle and run"
         )
     return kind
 
@@ -252,7 +381,8 @@ def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
     try:
         kind = attack_class(spec["name"])
         names = {field.name for field in fields(kind) if field.init}
-        made = kind(**{key: value for key, value in spec.items() if key in names})
+        given = {k: v for k, v in spec.items() if k in names and v is not None}
+        made = kind(**given)
     except Exception:  # noqa: BLE001 - plug-ins may raise anything
         return None
     return made if isinstance(made, Attack) else None
@@ -270,6 +400,114 @@ def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
     return attack
 
 
+ROLES: frozenset[Need] = frozenset({"attacker", "judge", "paraphraser"})
+_DECLARED: Mapping[str, Any] = {
+    "name": str,
+    "budget": int,
+    "takes": frozenset,
+    "needs": frozenset,
+    "fields": frozenset,
+    "ends": str,
+    "is_random": bool,
+    "is_judged": bool,
+    "every_item": bool,
+    "control": str | None,
+}
+
+
+def declared_by(attack: Attack) -> dict[str, Any]:
+    """Return what an attack declares, as JSON, so that trials are judged again where it is not.
+
+    Nothing, if its goal is a rule of its own.
+    """
+    goal = attack.success
+    words = {Untargeted: "untargeted", Replaced: "replaced"}.get(type(goal))
+    if isinstance(goal, Targeted):
+        words = goal.letter
+    if words is None:
+        return {}
+    values = {
+        name: getattr(attack, name) for name in (*_DECLARED, "stream", "repeats") if name != "name"
+    }
+    values |= {"success": words, "unreadable": getattr(goal, "unreadable", False)}
+    values |= {"is_control": attack.is_control}
+    if isinstance(attack, TurnAttack):
+        values["reasoning_tokens"] = attack.reasoning_tokens
+    return {k: sorted(v) if isinstance(v, frozenset) else v for k, v in values.items()}
+
+
 def attack_fault(made: Any) -> str | None:
-    """Say why an object is not an attack, or None; see `registry.fault_of`."""
-    return fault_of(made, Attack, AttackTraits)
+    """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
+    if not isinstance(made, Attack):
+        return "is no Attack: its class has to inherit medstress.plugin.Attack"
+    if hasattr(made, "traits"):
+        return (
+            "declares traits: name, budget, needs and the like are attributes of the attack itself"
+        )
+    for name, kind in _DECLARED.items():
+        value = getattr(made, name, None)
+        if not isinstance(value, kind) or isinstance(value, bool) > (kind is bool) or value == "":
+            wanted = getattr(kind, "__name__", str(kind))
+            return f"has no proper {name}: expected {wanted}, got {value!r}"
+    if made.budget < 1:
+        return f"has a budget of {made.budget}: expected at least 1"
+    if strange := made.needs - set(get_args(Need)):
+        word = min(strange)
+        return f"needs {word!r}, which is unknown{did_you_mean(word, get_args(Need))}"
+    if made.ends not in get_args(Ends):
+        return f"ends = {made.ends!r}: expected one of {', '.join(get_args(Ends))}"
+    if not hasattr(made.success, "reached"):
+        return f"has no proper success: expected a Goal, got {made.success!r}"
+    return None
+
+
+def never_lost(
+    attack: Attack, item: Any, resources: Any, rng: Generator | None = None
+) -> Sequence[Predict] | None:
+    """Return all that an attack asks about an item that it can attack if it is never lost.
+
+    So one learns how often it asks at most, and which fields it edits.
+
+    Args:
+        attack: the attack.
+        item: the item.
+        resources: what the attack may read.
+        rng: the random numbers of a trial; by default those of no trial.
+
+    Returns:
+        The queries; None if that is unknown: it consults other models, or the item is no question.
+    """
+    if not isinstance(item, Question) or "turns" in attack.needs:
+        return None
+    if ROLES & attack.needs & set(resources.roles):
+        return None
+    rng = rng or rng_for(0, attack.stream, "", item.id)
+    return list(islice(never_wrong(attack, item, rng, resources), attack.budget))
+
+
+def most_queries(attack: Attack, item: Any, resources: Any) -> int:
+    """Return the most queries about an item that an attack can ask, whatever the answers."""
+    queries = never_lost(attack, item, resources)
+    return attack.budget if queries is None else len(queries)
+
+
+def never_wrong(attack: Attack, item: Any, rng: Generator, resources: Any) -> Iterator[Predict]:
+    """Yield what an attack asks a victim that is always right; the end, if it consults others."""
+    scores = tuple(-0.5 if x == item.key else -2.0 for x in item.choices) or None
+    held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
+    steps = attack.run(item, rng, resources)
+    replies: tuple[Prediction, ...] = ()
+    try:
+        step: Step = next(steps)
+        while not isinstance(step, Consult):
+            replies = ()
+            if isinstance(step, Ask):
+                yield from step.queries
+                replies = (held,) * len(step.queries)
+            elif isinstance(step, CleanAnswer):
+                replies = (held,)
+            step = steps.send(replies)
+    except StopIteration:
+        return
+    finally:
+        steps.close()

@@ -167,7 +167,7 @@ def unplanned(
     for one in calls:
         edits.setdefault(one.query or 0, edits_of(orjson.loads(one.edits or "[]")))
     victim = victims[0].on(dataset)
-    if attack.traits.in_turns:
+    if "turns" in attack.needs:
         victim = victim_of(victim, attack, dataset, item, stored.seed, stored.repeat)
     return Inquiry(
         purpose=Purpose(purpose),

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from medstress.attacks.controls.arm import ControlArm, control_arm
-from medstress.attacks.controls.control import Control
-from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.protocol import Attack, AttackTraits, Turns, Validity, rebuilt
+from medstress.attacks.controls.harmless import Control
+from medstress.attacks.noise import Noise
+from medstress.attacks.protocol import Attack, Ends, Need, TurnAttack, Turns, Validity, rebuilt
 from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
+from medstress.core.outcomes import Goal, parse_goal
 from medstress.core.queries import Steps
 from medstress.core.resources import Resources
 from medstress.core.validity import VARIANT_CLASSES
@@ -102,24 +103,33 @@ class _Absent:
         raise NotHereError(name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Described(Attack):
-    """An attack that is not here: known by what the folder says of its traits."""
+@dataclass(frozen=True, kw_only=True)
+class _Described(TurnAttack):
+    """An attack that is not here: known by what the folder says that it declares."""
 
     of: Mapping[str, Any]
     """Its parameters."""
-    described: Mapping[str, Any]
-    """Its traits that are not the default, as JSON values."""
+    budget: int
+    takes: frozenset[str]
+    needs: frozenset[Need]
+    fields: frozenset[str]
+    success: Goal
+    ends: Ends
+    is_random: bool
+    is_judged: bool
+    every_item: bool
+    control: str | None
+    is_control: bool
+    stream: str
+    repeats: int
+    reasoning_tokens: int = 0
 
-    @property
-    def traits(self) -> AttackTraits:
-        """As stored."""
-        sets = ("item_kinds", "edits_only")
-        values: dict[str, Any] = {
-            name: frozenset(value) if name in sets else value
-            for name, value in self.described.items()
-        }
-        return AttackTraits(**values)
+    @classmethod
+    def read(cls, of: Mapping[str, Any], declared: Mapping[str, Any]) -> _Described:
+        """Return the attack of some parameters that declared something (`declared_by`)."""
+        values = {k: frozenset(v) if isinstance(v, list) else v for k, v in declared.items()}
+        goal = parse_goal(values.pop("success"), unreadable=values.pop("unreadable"))
+        return cls(of=of, success=goal, **values)
 
     def spec(self) -> dict[str, Any]:
         """Return its parameters."""
@@ -133,14 +143,9 @@ class _Described(Attack):
         """Say that its rules are not here."""
         raise NotHereError("attack")
 
-    def supported(self, candidate: Any) -> str | None:
-        """Say that its rules are not here."""
-        raise NotHereError("attack")
-
     def turns(self, item: Any, rng: Any) -> Turns:
         """Return a conversation whose words are taken from the stored requests."""
-        prompts = load_prompts(DEFAULT_PROMPTS)
-        return Turns(prompts=prompts, exemplars=())
+        return Turns(prompts=load_prompts(DEFAULT_PROMPTS), exemplars=())
 
     def run(self, item: Any, rng: Any, resources: Any) -> Steps[Any]:
         """Say that it is not here."""
@@ -204,8 +209,8 @@ class Bench:
         Hashes cover the weights of an embedding, not its vectors: near ties may differ on another
         processor. Another version may ship other tables.
         """
-        attack = trial.attack.control if isinstance(trial.attack, ControlArm) else trial.attack
-        reads = trial.group in self.of_vectors and attack.traits.needs_entities
+        attack = trial.attack.harmless if isinstance(trial.attack, ControlArm) else trial.attack
+        reads = trial.group in self.of_vectors and "names" in attack.needs
         return not self.version or reads or attack.spec().get("mode") == "related"
 
     def takes_requests(self, work: Work) -> bool:
@@ -290,13 +295,13 @@ class _Folder:
         if attack is None:
             lack = f"its edits come from a file; {_GIVE}" if is_stored else "not installed"
             self.lacks[label] = lack
-            traits = self.manifest["records"].get(label, {}).get("traits")
-            return _Described(of=spec, described=traits) if traits else None
+            declared = self.manifest["records"].get(label, {}).get("declared")
+            return _Described.read(spec, declared) if declared else None
         if (why := _not_shipped({"pairs": of.get("pairs")})) is not None:
             self.lacks[label] = why
         if content_hash(attack.spec()) != content_hash(spec) or _reads_files(attack):
             self.lacks[label] = f"it reads a file of the user's; {_GIVE}"
-            if attack.traits.in_turns:
+            if "turns" in attack.needs:
                 self.muted.add(label)
         return attack
 
@@ -372,7 +377,7 @@ class _Folder:
         """Return the groups that can be built here, by label."""
         if self.own is not None:
             return {part.label: part for part in self.own.groups}
-        noisy = [part for part in self.attacks if isinstance(part.attack, SentenceAttack)]
+        noisy = [part for part in self.attacks if isinstance(part.attack, Noise)]
         named = next((why for p in noisy if (why := _not_shipped(p.attack.spec()))), None)
         noise = None
         if noisy and named is None:

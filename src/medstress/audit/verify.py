@@ -179,7 +179,7 @@ class _Verifying:
 
     def _trial(self, trial: Trial, stored: StoredWork) -> Generator[Break, None, str | None]:
         """Replay an attempt of a trial; return why its attack did not run again, None if it did."""
-        spec = {"budget": trial.attack.traits.budget}
+        spec = {"budget": trial.attack.budget}
         spec |= self._manifest["attacks"][trial.attack_label]
         if stored.result.get("at") == TOO_LONG:  # only the model can tell, and it is not here
             too_long = {(trial.dataset, trial.item.id): stored.result["note"]}
@@ -333,7 +333,7 @@ def odd_edits(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
     attack, item = trial.attack, cast("Question", trial.item)
-    fields = attack.traits.edits_only
+    fields = attack.fields
     if "options" in fields:
         fields |= set(item.letters)
     seen: set[str] = set()

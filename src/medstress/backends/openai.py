@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
 from medstress.backends import replies, server
 from medstress.backends.options import BackendOptions
-from medstress.backends.server import ServerTrouble, Then
+from medstress.backends.server import Json, ServerTrouble, Then
 from medstress.backends.turns import without_system
 from medstress.core.calls import (
     LENGTH,
@@ -38,8 +38,6 @@ from medstress.core.calls import (
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
 from medstress.tasks.reading import without_thoughts
-
-Json: TypeAlias = dict[str, Any]
 
 DEFAULT_IN_FLIGHT = 8
 ENDS = (None, "", "stop", LENGTH, WITHHELD, "tool_calls")
@@ -100,9 +98,7 @@ class OpenAiBackend(Backend):
         if not options.model:
             raise UsageError("backend 'openai' needs model = the name that the server knows")
         url, key = server.address_of(options.base_url), server.key_of(options.api_key_env)
-        self._server = server.Server(
-            url=url, model=options.model, key=key, key_env=options.api_key_env
-        )
+        self._server = server.Server(url, options.model, key, options.api_key_env)
         self._where, self._model = self._server.where, options.model
         self._options, self._omit = options, frozenset(options.omit)
         self._learned: Json = {}
@@ -114,10 +110,8 @@ class OpenAiBackend(Backend):
         covered = ["openai", 1, self._model, options.version or "", *(own if any(own) else ())]
         self.identity = ModelIdentity(name=self._model, hash=content_hash(covered))
         # No calls ahead, because unused answers cost money, too.
-        workers, calls = (
-            options.max_in_flight or DEFAULT_IN_FLIGHT,
-            frozenset({"generate", "score"}),
-        )
+        workers = options.max_in_flight or DEFAULT_IN_FLIGHT
+        calls = frozenset({"generate", "score"})
         self.traits = BackendTraits(calls=calls, workers=workers, structured=options.structured)
         limits = limits or server.RateLimits(options.requests_per_minute, options.tokens_per_minute)
         patience = patience or server.Patience(answer=options.timeout_seconds)
@@ -359,9 +353,8 @@ class OpenAiBackend(Backend):
             f"{self._where} (model {self._model!r}) does not return {what}, which answer_by = "
             f'"{answer_by}" needs: use answer_by = "{instead}", or a server that does{words}'
         )
-        return ServerTrouble(
-            sentence, Then.ITEM_FAILS if self._learned.get("gives_scores") else Then.STOP
-        )
+        has_given = self._learned.get("gives_scores")
+        return ServerTrouble(sentence, Then.ITEM_FAILS if has_given else Then.STOP)
 
     def _choices(self, reply: Json, n: int) -> list[Json]:
         """Return the choices of a reply in order, after checking that they are an answer."""

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
@@ -34,6 +34,7 @@ from medstress.files.extras import importing
 from medstress.machine.daemon_threads import DaemonThreads
 
 R = TypeVar("R")
+Json: TypeAlias = dict[str, Any]
 
 LARGEST_ANSWER = 8 << 20
 """Decoded bytes. Log probabilities of a few long prompts take less than a tenth of this."""
@@ -126,7 +127,7 @@ def without_keys(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Server:
     """A server with its key, which it never shows."""
 
@@ -180,7 +181,7 @@ class ServerTrouble(Exception):
     """What to do next."""
     said: str = ""
     """The server's words about the request, without the key; they may say what to send instead."""
-    wait: float | None = None
+    wait: float = 0.0
     """Seconds the server asks to wait."""
     status: int = 0
     """Status of the HTTP reply if it was an error; one below 500 used no tokens."""
@@ -208,7 +209,7 @@ def trouble_of_status(
     code, said = _code_and_words(raw)
     said = server.redacted(said)
     shown = f" (it says: {said})" if said else ""
-    sentence, then, wait = f"{server.where} answered {status}", Then.STOP, None
+    sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
     if 300 <= status < 400:
         sentence += f", {_about_the_redirect(server, headers)}"
     elif status in (401, 403):
@@ -228,9 +229,9 @@ def trouble_of_status(
         sentence += f": there is no quota left{shown}; {_RESUME}"
     elif status in (408, 409, 425, 429) or status >= 500:
         sentence, then, wait = sentence + shown, Then.AGAIN, retry_after(headers)
-        if wait is not None and wait > LONGEST_WAIT:
+        if wait > LONGEST_WAIT:
             sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
-            then, wait = Then.STOP, None
+            then, wait = Then.STOP, 0.0
     elif code == "content_filter" or _FILTERED.search(said):
         sentence = f"the content filter of {server.where} withheld the answer{shown}"
         then, said = Then.UNREADABLE, ""
@@ -242,13 +243,13 @@ def trouble_of_status(
     return ServerTrouble(sentence, then, said, wait, status)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, from a number or a date.
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds that a server asks to wait, from a number or a date; 0 without.
 
     >>> retry_after({"retry-after": "2"}), retry_after({"retry-after-ms": "250"})
     (2.0, 0.25)
-    >>> retry_after({}) is None
-    True
+    >>> retry_after({})
+    0.0
     """
     until = lambda date: email.utils.parsedate_to_datetime(date).timestamp() - time.time()  # noqa: E731
     readers = ("-ms", lambda text: float(text) / 1e3), ("", float), ("", until)
@@ -257,7 +258,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             seconds: float = read(headers[f"retry-after{ending}"])
             if not math.isnan(seconds):
                 return max(seconds, 0.0)
-    return None
+    return 0.0
 
 
 def _about_the_redirect(server: Server, headers: Mapping[str, str]) -> str:
@@ -419,13 +420,13 @@ class Request:
 
     path: str
     """Below the base address."""
-    body: Callable[[], dict[str, Any]]
+    body: Callable[[], Json]
     """Makes the JSON to send from what is known of the server."""
     tokens: int
     """An upper bound of the tokens it costs."""
-    read: Callable[[dict[str, Any]], Generated | Scored]
+    read: Callable[[Json], Generated | Scored]
     """Returns the answer in a reply; may raise `ServerTrouble`."""
-    adapt: Callable[[ServerTrouble, dict[str, Any]], bool]
+    adapt: Callable[[ServerTrouble, Json], bool]
     """Learns from a refusal of a body; returns whether another one may be taken."""
 
 
@@ -528,10 +529,7 @@ class Connection:
         jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
         return t.AsyncRetrying(
             stop=t.stop_after_attempt(attempts),
-            wait=lambda state: (
-                jitter(state)
-                + (getattr(state.outcome and state.outcome.exception(), "wait", 0) or 0)
-            ),
+            wait=lambda state: jitter(state) + getattr(state.outcome.exception(), "wait", 0.0),  # type: ignore[union-attr]
             retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),
             reraise=True,
         )
@@ -547,9 +545,7 @@ class Connection:
                     raise
             is_repeated = False
 
-    async def _once(
-        self, request: Request, body: dict[str, Any], is_repeated: bool
-    ) -> Generated | Scored:
+    async def _once(self, request: Request, body: Json, is_repeated: bool) -> Generated | Scored:
         """Make one HTTP request to the model, when there is room for it."""
         async with self._slots:
             reserved = used = await self._limits.start(request.tokens)
@@ -566,7 +562,7 @@ class Connection:
                 if trouble.late:
                     self.counters["requests_late"] = self.counters.get("requests_late", 0) + 1
                 # The limit belongs to the key, not to the request, so all wait.
-                self._limits.pause(trouble.wait or 0.0)
+                self._limits.pause(trouble.wait)
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 sentence = f"{self.server.where} sent an answer of an unexpected form"
@@ -574,7 +570,7 @@ class Connection:
             finally:
                 self._limits.end(reserved, used)
 
-    async def _json(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _json(self, path: str, body: Json | None = None) -> Json:
         """Make one HTTP request within one deadline; return the reply without the keys.
 
         A list is returned as `data`, as some servers send the rows of a list of models.

@@ -1,16 +1,35 @@
-"""Chat templates: conversations as the texts that models take."""
+"""Conversations as models take them: in turns, by a chat template, or without a system turn."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from medstress.core.calls import Message, Prompt, without_system
+from medstress.core.calls import Message, Prompt
 from medstress.core.errors import PermanentBackendError, TrialError, UsageError
 from medstress.files.jinja_texts import render
 
 log = logging.getLogger(__name__)
+
+
+def without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return a conversation whose turns alternate, with the system text in the first user turn.
+
+    >>> turns = (Message("system", "Be brief."), Message("user", "Hello"), Message("user", "Why?"))
+    >>> without_system(turns)
+    (Message(role='user', content='Be brief.\\n\\nHello\\n\\nWhy?'),)
+    """
+    system = [Message("user", one.content) for one in messages if one.role == "system"]
+    others = [one for one in messages if one.role != "system"]
+    first = next((i for i, one in enumerate(others) if one.role == "user"), 0)
+    return tuple(
+        Message(role, "\n\n".join(one.content for one in turns if one.content))
+        for role, turns in groupby(
+            [*others[:first], *system, *others[first:]], key=lambda one: one.role
+        )
+    )
 
 
 class ChatTemplate:
@@ -35,7 +54,7 @@ class ChatTemplate:
         """Return a prompt as one text.
 
         A template may refuse a system turn, drop it, or refuse two turns of one role; then it gets
-        the conversation of `core.calls.without_system`, which is said once.
+        the conversation of `without_system`, which is said once.
 
         Raises:
             UsageError: the prompt is a conversation and the model has no template, or one that is

@@ -31,28 +31,6 @@ Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or a conversation that the back end renders with the model's chat template."""
 
 
-def without_system(turns: Sequence[Message]) -> tuple[Message, ...]:
-    """Return a conversation for a template without system turns, or one that alternates roles.
-
-    System text goes to the head of the first user turn; neighbours of one role are joined.
-
-    >>> without_system([Message("system", "Be brief."), Message("user", "Which?")])
-    (Message(role='user', content='Be brief.\\n\\nWhich?'),)
-    """
-    lead = [turn.content for turn in turns if turn.role == "system" and turn.content]
-    joined: list[Message] = []
-    for turn in turns:
-        texts = [turn.content]
-        if turn.role == "system":
-            continue
-        if turn.role == "user" and lead:
-            texts, lead = [*lead, *texts], []
-        if joined and joined[-1].role == turn.role:
-            texts = [joined.pop().content, *texts]
-        joined.append(Message(turn.role, "\n\n".join(texts)))
-    return (Message("user", "\n\n".join(lead)), *joined) if lead else tuple(joined)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """How text is generated."""

@@ -3,132 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 from medstress.core.errors import DataError
 from medstress.core.frozen import fast_init
 from medstress.core.hashing import content_hash
-from medstress.core.text import WHOLE, Edit, apply_edits, cut_word
+from medstress.core.text import WHOLE, Edit, apply_edits, cut_word, join_tokens, token_spans
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 LETTERS = "ABCDEFGHIJ"
 TEXTS = ("passage", "context", "stem")
 """The fields of a question beside its options."""
 FOLLOW_UP = "follow_up"
 """What is said after the victim's answer: a field that is empty in every item, for edits."""
-
-
-class Item(Protocol):
-    """The subject of a trial: a question, an entity in its sentence, a pair of texts."""
-
-    @property
-    def id(self) -> str:
-        """Unique within its data set, except that entities of one sentence share it."""
-
-    @property
-    def hash(self) -> str:
-        """Content hash."""
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Other fields of the row, unchanged."""
-
-    @property
-    def unit(self) -> str:
-        """Name of the part that the trial is about; `item` for the whole item."""
-
-    @property
-    def is_judged(self) -> bool:
-        """True if answers are right or wrong; False if only their change is measured."""
-
-    @property
-    def shared_texts(self) -> tuple[str, ...]:
-        """Texts that link items: items with a common text form one cluster."""
-
-    @property
-    def whole(self) -> Any:
-        """The item that data sets hold and runs store; a whole item is its own unit."""
-
-    @property
-    def gold(self) -> str:
-        """The right answer as text: a letter, a label, the type of an entity, a score."""
-
-    @property
-    def letters(self) -> Sequence[str]:
-        """The possible answers in the order of scores; empty where answers are no choice."""
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """Its texts by the names that edits give them; empty where edits count tokens."""
-
-    def right_score(self, scores: Sequence[float]) -> float:
-        """Return P(right answer) of a choice, else the first score."""
-
-    def candidate(self, edits: tuple[Edit, ...] = ()) -> Edited:
-        """Return the item with edits."""
-
-    def replaced(self, edit: Edit) -> str:
-        """Return the text of the original item that an edit replaces."""
-
-
-class StoredItem(Protocol):
-    """A whole item, as data sets hold it and runs store it."""
-
-    tag: ClassVar[str]
-    """Mark of its class in run folders."""
-
-    @property
-    def id(self) -> str:
-        """Unique within its data set."""
-
-    @property
-    def hash(self) -> str:
-        """Content hash."""
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Other fields of the row, unchanged."""
-
-    @property
-    def whole(self) -> Any:
-        """The item itself."""
-
-    def units(self) -> tuple[Item, ...]:
-        """Return what trials are about, one for each trial; at least one."""
-
-    def of_unit(self, name: str) -> Item:
-        """Return the unit with a name: the inverse of `Item.unit`."""
-
-    def encode(self) -> dict[str, Any]:
-        """Return JSON values, without the tag."""
-
-    @classmethod
-    def decode(cls, row: dict[str, Any]) -> Self:
-        """Return the inverse of `encode`."""
-
-    def columns(self) -> dict[str, Any]:
-        """Return its columns in exports, without id, hash and metadata."""
-
-
-class WholeUnit:
-    """Base of items that trials are about as a whole."""
-
-    unit: ClassVar[str] = WHOLE
-
-    @property
-    def whole(self) -> Self:
-        """The item itself."""
-        return self
-
-    def units(self) -> tuple[Self, ...]:
-        """The item itself."""
-        return (self,)
-
-    def of_unit(self, name: str) -> Self:
-        """The item itself."""
-        return self
+QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
+"""The kinds of items that come with the package."""
+OUTSIDE = "O"
+"""The label of a token that belongs to no entity."""
+Marked: TypeAlias = tuple[int, int, str]
+"""(first character, one past the last, type) of an entity in a text."""
 
 
 class Edited(Protocol):
@@ -141,6 +40,302 @@ class Edited(Protocol):
     @property
     def edits(self) -> tuple[Edit, ...]:
         """Replacements in the offsets of the original item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The words of one text of an item, as noise reads them."""
+
+    field: str
+    """The name that edits give the text."""
+    tokens: tuple[str, ...]
+    labels: tuple[str, ...]
+    """An IOB2 label of each token."""
+    spans: Sequence[tuple[int, int]] | None = None
+    """Characters of each token; None where edits count tokens."""
+
+    @classmethod
+    def of(cls, name: str, text: str, mentions: Iterable[Marked]) -> Words:
+        """Return the words of a running text and its entities."""
+        spans = token_spans(text)
+        tokens = tuple(text[start:end] for start, end in spans)
+        return cls(field=name, tokens=tokens, labels=labels_of(spans, mentions), spans=spans)
+
+    def edit(self, start: int, end: int, *new: str) -> Edit:
+        """Return the edit that puts new tokens in the place of some, given by their numbers."""
+        if self.spans is None:
+            return Edit(field=self.field, start=start, end=end, replacement=" ".join(new))
+        first, last = self.spans[start][0], self.spans[end - 1][1]
+        return Edit(field=self.field, start=first, end=last, replacement=join_tokens(new))
+
+
+def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> tuple[str, ...]:
+    """Return IOB2 labels of tokens, which are in order, from entities in characters.
+
+    An entity takes every token it touches, because annotators may differ in spaces and hyphens at
+    its borders. Of overlapping entities the first, and of those the longest, wins.
+
+    >>> labels_of([(0, 2), (3, 9), (10, 14)], [(3, 14, "Drug")])
+    ('O', 'B-Drug', 'I-Drug')
+    """
+    labels = [OUTSIDE] * len(spans)
+    firsts, lasts = [first for first, _ in spans], [last for _, last in spans]
+    for start, end, type_ in sorted(set(mentions), key=lambda m: (m[0], -m[1], m[2])):
+        touched = range(bisect_right(lasts, start), bisect_left(firsts, end))
+        if touched and all(labels[n] == OUTSIDE for n in touched):
+            for n in touched:
+                labels[n] = f"{'B' if n == touched[0] else 'I'}-{type_}"
+    return tuple(labels)
+
+
+class Item:
+    """One example with gold, never mutated: a question, a tagged text, a pair of texts.
+
+    A subclass is a frozen dataclass with at least the fields `id` and `metadata`. It says what is
+    asked, edited and right, so that nobody has to look up its class. Trials are about its `units`:
+    the item itself, or parts of it that are items too and share its id. Most kinds of running texts
+    only have to inherit `Texts`.
+    """
+
+    kind: ClassVar[str]
+    """The kind, in the plural, as messages, attacks and stored rows name it."""
+
+    if TYPE_CHECKING:  # at run time a property would be taken for the default of a field
+
+        @property
+        def id(self) -> str:
+            """Unique within its data set, except that the parts of an item share it."""
+
+        @property
+        def metadata(self) -> Mapping[str, Any]:
+            """Other fields of the row, unchanged."""
+
+        @property
+        def hash(self) -> str:
+            """Content hash over everything that can reach a prompt or a judgement."""
+
+        @property
+        def key(self) -> str:
+            """The right answer as text: a letter, a label, the type of an entity, a score."""
+
+        @property
+        def texts(self) -> Mapping[str, str]:
+            """Its texts by the names that edits give them; empty where edits count tokens."""
+
+        @property
+        def unit(self) -> str:
+            """Name of the part that the trial is about; `item` for the whole item."""
+
+        @property
+        def is_judged(self) -> bool:
+            """True if answers are right or wrong; False if only their change is measured."""
+
+        @property
+        def choices(self) -> Sequence[str]:
+            """The possible answers in the order of scores; empty where answers are no choice."""
+
+        @property
+        def shared_texts(self) -> tuple[str, ...]:
+            """Texts that link items: items with a common text form one cluster."""
+
+        @property
+        def classes(self) -> tuple[str, ...]:
+            """What victims have to tell apart in it: types of entities, labels."""
+
+        @property
+        def mentions(self) -> tuple[Mention, ...]:
+            """Typed entities in its texts."""
+    else:
+        unit, is_judged = WHOLE, True
+        choices = shared_texts = classes = mentions = ()
+
+    # -- what is asked and edited
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> Any:
+        """Return the item with edits (`Edited`)."""
+        raise NotImplementedError
+
+    def replaced(self, edit: Edit) -> str:
+        """Return the text of the original item that an edit replaces."""
+        return self.texts[edit.field][edit.start : edit.end]
+
+    def changed(self, edits: tuple[Edit, ...]) -> Any:
+        """Return the edited item as a new one, without mentions, because their places move."""
+        raise NotImplementedError
+
+    def right_score(self, scores: Sequence[float]) -> float:
+        """Return P(right answer) of a choice, else the first score."""
+        return math.exp(scores[self.choices.index(self.key)]) if self.choices else float(scores[0])
+
+    def shown(self) -> Mapping[str, str]:
+        """Return its texts by name, for people to read."""
+        return self.texts
+
+    # -- what noise perturbs
+    def words(
+        self,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        field: str | None = None,
+        side: str | None = None,
+        rng: Generator | None = None,
+    ) -> Iterator[Words]:
+        """Yield the texts that noise may change.
+
+        Args:
+            mentions: text -> its entities, for the texts that `marks` leaves open.
+            field: of a question, the text that is wanted; None gives all but the options.
+            side: of a pair, `first`, `second` or `random`; None gives both.
+            rng: draws a random side, and nothing else; both without.
+        """
+        raise NotImplementedError
+
+    def marks(self) -> Mapping[str, tuple[Marked, ...] | None]:
+        """Return the texts whose entities noise looks up: text -> entities, None to find."""
+        return {}
+
+    def lacks_words(self, field: str) -> str | None:
+        """Return why noise cannot attack it, or None."""
+        return None
+
+    def sound(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """Leave out the edits of noise that would break the item."""
+        return edits
+
+    def nearest_first(self, edits: Sequence[Edit]) -> Sequence[Edit]:
+        """Sort edits by their promise, for a search that asks few."""
+        return edits
+
+    # -- its parts, and how it is stored
+    @property
+    def whole(self) -> Any:
+        """The item that data sets hold and runs store."""
+        return self
+
+    def units(self) -> tuple[Any, ...]:
+        """Return what trials are about, one for each trial; at least one."""
+        return (self,)
+
+    def of_unit(self, name: str) -> Any:
+        """Return the unit with a name: the inverse of `unit`."""
+        return self
+
+    def row(self) -> dict[str, Any]:
+        """Return its fields as its reader takes them, without id and metadata."""
+        return self.columns()
+
+    def columns(self) -> dict[str, Any]:
+        """Return its columns in exports, without id, hash and metadata."""
+        return {
+            name: [asdict(one) if isinstance(one, Mention) else one for one in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in self.encode().items()
+            if name not in ("id", "metadata")
+        }
+
+    def encode(self) -> dict[str, Any]:
+        """Return its fields, which JSON takes as they are."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def decode(cls, row: Mapping[str, Any]) -> Self:
+        """Return the inverse of `encode`, from JSON values."""
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+        if "mentions" in values:
+            values["mentions"] = tuple(Mention(**one) for one in values["mentions"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts(Item):
+    """Base of items that are running texts: candidates, hashes, words and storing follow."""
+
+    fields: ClassVar[tuple[str, ...]]
+    """The fields that hold the texts, in order."""
+
+    id: str
+    """Unique within its data set."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Other fields of the row, unchanged."""
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash over all fields but id and metadata."""
+        values = [v for name, v in self.encode().items() if name not in ("id", "metadata")]
+        return content_hash([[asdict(m) for m in v] if v is self.mentions else v for v in values])
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Its texts."""
+        return {name: getattr(self, name) for name in self.fields}
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> EditedTexts:
+        """The item with edits."""
+        return EditedTexts(item=self, edits=edits)
+
+    def changed(self, edits: tuple[Edit, ...]) -> Self:
+        """The item with its new texts."""
+        new: dict[str, Any] = dict(self.candidate(edits).texts)
+        if self.mentions:
+            new["mentions"] = ()
+        return replace(self, **new)
+
+    def words(
+        self,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        field: str | None = None,
+        side: str | None = None,
+        rng: Generator | None = None,
+    ) -> Iterator[Words]:
+        """One text or all."""
+        if side == "random" and rng is not None:
+            side = "first" if rng.random() < 0.5 else "second"
+        one = {"first": self.fields[:1], "second": self.fields[-1:]}
+        for name in one.get(side or "", self.fields):
+            text = getattr(self, name)
+            yield Words.of(name, text, mentions.get(text, ()))
+
+    def marks(self) -> dict[str, tuple[Marked, ...] | None]:
+        """Its own mentions; where it has none they have to be found."""
+        return {
+            text: marked_in(self.mentions, {name: 0}, len(text)) if self.mentions else None
+            for name, text in self.texts.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedTexts:
+    """Running texts plus edits."""
+
+    item: Any
+    """The original item."""
+    edits: tuple[Edit, ...] = ()
+    """Replacements in the characters of the texts that they name."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts as they will be asked."""
+        return {
+            name: apply_edits(text, [edit for edit in self.edits if edit.field == name])
+            for name, text in self.item.texts.items()
+        }
+
+
+def marked_in(
+    mentions: Iterable[Mention], shifts: Mapping[str, int], length: int
+) -> tuple[Marked, ...]:
+    """Return the mentions in one text, in its characters.
+
+    Args:
+        mentions: of an item.
+        shifts: field of a mention -> where the text begins in it.
+        length: of the text.
+    """
+    placed = (
+        (m.start - shifts[m.field], m.end - shifts[m.field], m.type or "entity")
+        for m in mentions
+        if m.field in shifts
+    )
+    return tuple(mark for mark in placed if mark[0] < length and mark[1] > 0)
 
 
 def changes_nothing(candidate: Edited) -> bool:
@@ -161,23 +356,12 @@ class Mention:
     type: str
     """A UMLS semantic type identifier, or empty if unknown."""
 
-    def encode(self) -> list[Any]:
-        """Field, start, end and type."""
-        return [self.field, self.start, self.end, self.type]
-
-
-def decode_mentions(rows: Iterable[Sequence[Any]]) -> tuple[Mention, ...]:
-    """Invert `Mention.encode`."""
-    return tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in rows)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Question(WholeUnit):
+class Question(Item):
     """A multiple-choice question with its key; never mutated."""
 
-    tag: ClassVar[str] = "question"
-    is_judged: ClassVar[bool] = True
-    shared_texts: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[str] = QUESTIONS
 
     id: str
     """Unique within its data set."""
@@ -209,18 +393,14 @@ class Question(WholeUnit):
         return LETTERS[: len(self.options)]
 
     @property
-    def gold(self) -> str:
-        """The letter of the right option."""
-        return self.key
+    def choices(self) -> str:
+        """The option letters."""
+        return self.letters
 
     @property
     def texts(self) -> dict[str, str]:
         """Passage, context, stem and options."""
         return {name: self.text_of(name) for name in (*TEXTS, *self.letters)}
-
-    def right_score(self, scores: Sequence[float]) -> float:
-        """P(key)."""
-        return math.exp(scores[self.letters.index(self.key)])
 
     @property
     def question(self) -> str:
@@ -268,28 +448,9 @@ class Question(WholeUnit):
     @cached_property
     def hash(self) -> str:
         """Content hash over everything that can reach a prompt or a judgement."""
-        mentions = [mention.encode() for mention in self.mentions]
+        mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
         texts = [self.context, self.stem, self.options, self.key, mentions]
         return content_hash([*texts, self.passage])
-
-    def encode(self) -> dict[str, Any]:
-        """All fields; the passage where there is one."""
-        return {
-            "id": self.id,
-            "context": self.context,
-            "stem": self.stem,
-            "options": self.options,
-            "key": self.key,
-            "mentions": [mention.encode() for mention in self.mentions],
-            "metadata": dict(self.metadata),
-            **({"passage": self.passage} if self.passage else {}),
-        }
-
-    @classmethod
-    def decode(cls, row: dict[str, Any]) -> Self:
-        """The inverse of `encode`."""
-        options, mentions = tuple(row.pop("options")), decode_mentions(row.pop("mentions"))
-        return cls(options=options, mentions=mentions, **row)
 
     def columns(self) -> dict[str, Any]:
         """Texts, key and mentions."""
@@ -301,6 +462,76 @@ class Question(WholeUnit):
             "mentions": [asdict(mention) for mention in self.mentions],
             "passage": self.passage,
         }
+
+    def row(self) -> dict[str, Any]:
+        """Texts and key, and the passage where there is one."""
+        return {
+            "context": self.context,
+            "stem": self.stem,
+            "options": dict(zip(self.letters, self.options, strict=True)),
+            "answer_idx": self.key,
+            **({"passage": self.passage} if self.passage else {}),
+        }
+
+    def changed(self, edits: tuple[Edit, ...]) -> Question:
+        """The question with its new texts."""
+        new = self.candidate(edits)
+        texts = {name: getattr(new, name) for name in (*TEXTS, "options")}
+        return replace(self, **texts, mentions=())
+
+    def words(
+        self,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        field: str | None = None,
+        side: str | None = None,
+        rng: Generator | None = None,
+    ) -> Iterator[Words]:
+        """Passage, context and stem, or the texts of one field.
+
+        Entities are its own mentions in a text, whatever their type; where it has none, those
+        that were found.
+        """
+        for name in TEXTS if field is None else self._named(field):
+            text = self.text_of(name)
+            if text:
+                yield Words.of(name, text, self._marks(name) or mentions.get(text, ()))
+
+    def marks(self) -> dict[str, tuple[Marked, ...] | None]:
+        """Its own; they have to be found in texts without any."""
+        return {self.text_of(name): self._marks(name) or None for name in (*TEXTS, *self.letters)}
+
+    def lacks_words(self, field: str) -> str | None:
+        """A field may be empty."""
+        texts = map(self.text_of, self._named(field))
+        return None if any(map(str.strip, texts)) else f"the question has no {field}"
+
+    def sound(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """Leave out edits that make an option equal to another, alone or with the other edits."""
+        if not any(edit.field in self.letters for edit in edits):
+            return edits
+        alone = [edit for edit in edits if self._is_distinct(edit)]
+        kept: list[Edit] = []
+        for letter in self.letters:
+            new = [edit for edit in alone if edit.field == letter]
+            if self._is_distinct(*new) and self._is_distinct(*kept, *new):
+                kept += new
+        return tuple(kept)
+
+    def _is_distinct(self, *edits: Edit) -> bool:
+        options = [text.strip() for text in self.candidate(edits).options]
+        return len(set(options)) == len(options)
+
+    def _named(self, field: str) -> tuple[str, ...]:
+        """Return the names of the texts that a field of noise stands for."""
+        several = {"options": tuple(self.letters), "question": ("context", "stem")}
+        return several.get(field, (field,))
+
+    def _marks(self, name: str) -> tuple[Marked, ...]:
+        """Return its own mentions in one text; those in `question` count where they lie."""
+        length, shifts = len(self.text_of(name)), {name: 0}
+        if name in ("context", "stem"):  # the question is context, a space and stem
+            shifts["question"] = 0 if name == "context" else len(self.question) - length
+        return marked_in(self.mentions, shifts, length)
 
 
 def check_question(item: Question) -> None:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -39,18 +40,17 @@ ATTACKS = {
         "a language model edits the item until the victim errs (Ness et al.)",
     ),
 }
-_PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
-        "medstress.attacks.controls.no_op:NoOp",
+        "medstress.attacks.controls.harmless:NoOp",
         "control: white space, a full stop, quotation marks, letter case; no meaning changes",
     ),
     "repeat": Entry(
-        "medstress.attacks.controls.repeat:Repeat",
+        "medstress.attacks.controls.harmless:Repeat",
         "control: the same prompt again, as a call of its own",
     ),
     "neutral_insertion": Entry(
-        "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
+        "medstress.attacks.controls.harmless:NeutralInsertion",
         "control: sentences more that bear on no question",
     ),
     "paraphrase": Entry(
@@ -58,7 +58,7 @@ ATTACKS |= {
         "control: the same facts in other words, at least a fifth of them changed",
     ),
     "option_shuffle": Entry(
-        "medstress.attacks.controls.option_shuffle:OptionShuffle",
+        "medstress.attacks.controls.harmless:OptionShuffle",
         "control: the options in another order",
     ),
     "same_type": Entry(
@@ -66,81 +66,82 @@ ATTACKS |= {
         "control: random names of the type in the span of an attack",
     ),
     "passage_swap": Entry(
-        f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
+        "medstress.attacks.passages:PassageSwap",
+        "the passage names a distractor where it named the key",
     ),
     "passage_distractor": Entry(
-        f"{_PASSAGES}.distractor:PassageDistractor",
+        "medstress.attacks.passages:PassageDistractor",
         "one more sentence in the passage, about a distractor, true or contradicting",
     ),
     "passage_other": Entry(
-        f"{_PASSAGES}.other:PassageOther", "the passage of another question of the data set"
+        "medstress.attacks.passages:PassageOther", "the passage of another question of the data set"
     ),
-    "passage_none": Entry(f"{_PASSAGES}.other:PassageNone", "the question without its passage"),
-}
-_PROBES = "medstress.attacks.probes"
-ATTACKS |= {
+    "passage_none": Entry(
+        "medstress.attacks.passages:PassageNone", "the question without its passage"
+    ),
     "option_order": Entry(
-        f"{_PROBES}.option_order:OptionOrder", "probe: the options in other orders"
+        "medstress.attacks.probes:OptionOrder", "probe: the options in other orders"
     ),
     "none_of_the_others": Entry(
-        f"{_PROBES}.none_of_the_others:NoneOfTheOthers",
+        "medstress.attacks.probes:NoneOfTheOthers",
         'probe: "none of the other answers" in place of the key (Bedi et al.)',
     ),
     "options_only": Entry(
-        f"{_PROBES}.parts_removed:OptionsOnly", "probe: the options without the question"
+        "medstress.attacks.probes:OptionsOnly", "probe: the options without the question"
     ),
     "context_removed": Entry(
-        f"{_PROBES}.parts_removed:ContextRemoved", "probe: the stem without its context"
+        "medstress.attacks.probes:ContextRemoved", "probe: the stem without its context"
     ),
     "brand_generic": Entry(
-        f"{_PROBES}.brand_generic:BrandGeneric",
+        "medstress.attacks.probes:BrandGeneric",
         "probe: brands for generic names, or the reverse (Gallifant et al.)",
     ),
     "lasa": Entry(
-        f"{_PROBES}.lasa:Lasa", "probe: a name that looks or sounds like the key's, as distractor"
+        "medstress.attacks.probes:Lasa",
+        "probe: a name that looks or sounds like the key's, as distractor",
     ),
     "fabricated_detail": Entry(
-        f"{_PROBES}.fabricated_detail:FabricatedDetail",
+        "medstress.attacks.probes:FabricatedDetail",
         "probe: a test, sign or disease that does not exist, in the case (Omar et al.)",
     ),
     "false_statement": Entry(
-        f"{_PROBES}.false_statement:FalseStatement",
+        "medstress.attacks.probes:FalseStatement",
         "probe: a false sentence in favour of a distractor (Zhou et al.)",
     ),
     "challenge": Entry(
-        f"{_PROBES}.challenge:Challenge",
+        "medstress.attacks.probes:Challenge",
         "probe: the victim's answer is doubted once (Laban et al.)",
     ),
 }
 ATTACKS["attacked"] = Entry(
     "medstress.attacks.attacked:Attacked", "the edits that came with a data set of name attacked"
 )
-_SENTENCES = "medstress.attacks.noise.registered"
+_SENTENCES = "medstress.attacks.noise"
 ATTACKS |= {
     "swap_noise": Entry(
-        f"{_SENTENCES}:SwapNoiseAttack",
+        f"{_SENTENCES}:SwapNoise",
         "entities and pairs: two inner letters of a word change places (Araujo et al.)",
     ),
     "keyboard_noise": Entry(
-        f"{_SENTENCES}:KeyboardNoiseAttack",
+        f"{_SENTENCES}:KeyboardNoise",
         "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
     ),
     "synonym": Entry(
-        f"{_SENTENCES}:SynonymAttack",
+        f"{_SENTENCES}:Synonym",
         "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
     ),
-    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoise", "entities and pairs: words in other case"),
     "hyphen_noise": Entry(
-        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+        f"{_SENTENCES}:HyphenNoise", "entities and pairs: hyphens and spaces lost or put in"
     ),
     "ocr_noise": Entry(
-        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+        f"{_SENTENCES}:OcrNoise", "entities and pairs: characters that look alike in a scan"
     ),
     "abbreviation": Entry(
-        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+        f"{_SENTENCES}:Abbreviation", "entities and pairs: abbreviated or spelt out"
     ),
     "non_entity_noise": Entry(
-        f"{_SENTENCES}:NonEntityNoiseAttack",
+        f"{_SENTENCES}_control:NonEntityNoise",
         "control of a noise: as many words changed, none in an entity",
     ),
 }
@@ -202,13 +203,17 @@ DATASETS = {
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
-    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),
     "hub": Entry(
         "medstress.datasets.hub:load",
         "a data set of the Hugging Face hub, or a folder that `datasets` saved",
     ),
 }
-KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
+KINDS: dict[str, dict[str, Entry]] = {
+    "attacks": ATTACKS,
+    "backends": BACKENDS,
+    "datasets": DATASETS,
+    "kinds": {},  # those that come with medstress are in `medstress.kinds`
+}
 
 
 _plug_ins: dict[str, str] = {}
@@ -230,9 +235,14 @@ class Raised:
 def installed(kind: str) -> dict[str, Entry]:
     """Return all entries of a kind, plug-ins included, sorted by name."""
     found = dict(KINDS[kind])
-    for point in entry_points(group=f"medstress.{kind}"):
-        dist = point.dist.name if point.dist else "an unknown package"
-        found.setdefault(point.name, Entry(point.value, f"plug-in from {dist}"))
+    groups = {f"medstress.{kind}": ""}
+    if kind == "datasets":  # a kind of items brings its reader
+        groups["medstress.kinds"] = ".read"
+    for group, attribute in groups.items():
+        for point in entry_points(group=group):
+            dist = point.dist.name if point.dist else "an unknown package"
+            entry = Entry(f"{point.value}{attribute}", f"plug-in from {dist}")
+            found.setdefault(point.name, entry)
     return dict(sorted(found.items()))
 
 
@@ -267,7 +277,7 @@ def load(kind: str, name: str) -> Any:
     plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"
     _plug_ins[module.partition(".")[0]] = plug_in
     try:
-        return getattr(import_module(module), attribute)
+        return attrgetter(attribute)(import_module(module))
     except MedstressError:
         raise
     except BaseException as error:

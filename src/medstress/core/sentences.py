@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
-from medstress.core.items import WholeUnit
-from medstress.core.text import WHOLE, Edit, apply_edits
+from medstress.core.items import OUTSIDE as OUTSIDE
+from medstress.core.items import PAIRS, TAGGED, Item, Marked, Texts, Words
+from medstress.core.text import WHOLE, Edit
 
-OUTSIDE = "O"
-"""The label of a token that belongs to no entity."""
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
 TOKENS = "tokens"
 """The field of edits of tagged texts."""
 
@@ -37,12 +39,12 @@ class Entity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedText:
+class TaggedText(Item):
     """A tokenised sentence with one IOB2 label a token; never mutated."""
 
-    tag: ClassVar[str] = "tagged_text"
-    letters: ClassVar[str] = ""
-    """None: an answer is a label for each token."""
+    kind: ClassVar[str] = TAGGED
+    key: ClassVar[str] = ""
+    """Each of its entities has one."""
 
     id: str
     """Unique within its data set."""
@@ -52,8 +54,6 @@ class TaggedText:
     """``O``, ``B-TYPE`` or ``I-TYPE``, one a token; an I- continues an entity of its type."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Further fields of the source, such as the document."""
-    shared_texts: ClassVar[tuple[str, ...]] = ()
-    """See `medstress.core.items.Item`."""
 
     def __post_init__(self) -> None:
         check_tagged_text(self)
@@ -79,9 +79,43 @@ class TaggedText:
         return content_hash([self.tokens, self.labels])
 
     @property
-    def whole(self) -> Self:
+    def texts(self) -> dict[str, str]:
+        """None: edits count tokens."""
+        return {}
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The types of its entities."""
+        return tuple({label[2:] for label in self.labels if len(label) > 2})
+
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces, tokens joined by spaces."""
+        return " ".join(self.tokens[edit.start : edit.end])
+
+    def shown(self) -> dict[str, str]:
+        """The sentence, and its entities with their types.
+
+        >>> labels = ("O", "B-Drug")
+        >>> TaggedText(id="1", tokens=("no", "aspirin"), labels=labels).shown()
+        {'text': 'no aspirin', 'entities': 'aspirin (Drug)'}
+        """
+        entities = (f"{' '.join(self.tokens[e.start : e.end])} ({e.type})" for e in self.entities)
+        return {"text": " ".join(self.tokens), "entities": "; ".join(entities)}
+
+    def changed(self, edits: tuple[Edit, ...]) -> TaggedText:
+        """The sentence with its new tokens and their labels."""
+        new = self.candidate(edits)
+        return replace(self, tokens=new.tokens, labels=new.labels)
+
+    def words(
+        self,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        field: str | None = None,
+        side: str | None = None,
+        rng: Generator | None = None,
+    ) -> Iterator[Words]:
         """The sentence itself."""
-        return self
+        yield Words(field=TOKENS, tokens=self.tokens, labels=self.labels)
 
     def units(self) -> tuple[EntityUnit, ...]:
         """Every gold entity; the sentence where it has none."""
@@ -102,38 +136,16 @@ class TaggedText:
             entity = Entity(start=int(start), end=int(end), type=type_)
         return EntityUnit(text=self, entity=entity)
 
-    def encode(self) -> dict[str, Any]:
-        """Id, tokens, labels and metadata."""
-        return {
-            "id": self.id,
-            "tokens": self.tokens,
-            "labels": self.labels,
-            "metadata": dict(self.metadata),
-        }
-
-    @classmethod
-    def decode(cls, row: dict[str, Any]) -> Self:
-        """The inverse of `encode`."""
-        tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
-        return cls(tokens=tokens, labels=labels, **row)
-
-    def columns(self) -> dict[str, Any]:
-        """Tokens and labels."""
-        return {"tokens": list(self.tokens), "labels": list(self.labels)}
-
 
 @dataclass(frozen=True, kw_only=True)
-class SentencePair(WholeUnit):
+class SentencePair(Texts):
     """Two texts with a gold similarity; never mutated."""
 
-    tag: ClassVar[str] = "sentence_pair"
+    kind: ClassVar[str] = PAIRS
+    fields: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
     is_judged: ClassVar[bool] = False
     """Nobody says how far from the gold score is wrong: an answer is only measured."""
-    letters: ClassVar[str] = ""
-    """None: an answer is a score."""
 
-    id: str
-    """Unique within its data set."""
     text_a: str
     """The first text."""
     text_b: str
@@ -144,16 +156,9 @@ class SentencePair(WholeUnit):
     """The scale's lowest score."""
     high: float = 4.0
     """The scale's highest score."""
-    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further fields of the row, kept as they came."""
 
     def __post_init__(self) -> None:
         check_sentence_pair(self)
-
-    @cached_property
-    def hash(self) -> str:
-        """Content hash over texts, score and scale."""
-        return content_hash([self.text_a, self.text_b, self.score, self.low, self.high])
 
     @property
     def shared_texts(self) -> tuple[str, str]:
@@ -161,54 +166,24 @@ class SentencePair(WholeUnit):
         return self.text_a, self.text_b
 
     @property
-    def gold(self) -> str:
+    def key(self) -> str:
         """The gold score."""
         return f"{self.score:g}"
 
-    @property
-    def texts(self) -> dict[str, str]:
-        """Both texts."""
-        return {"text_a": self.text_a, "text_b": self.text_b}
-
-    def right_score(self, scores: Sequence[float]) -> float:
-        """The similarity."""
-        return float(scores[0])
-
-    def encode(self) -> dict[str, Any]:
-        """Id, texts, score with its scale, and metadata."""
-        return {"id": self.id, **self.columns(), "metadata": dict(self.metadata)}
-
-    @classmethod
-    def decode(cls, row: dict[str, Any]) -> Self:
-        """The inverse of `encode`."""
-        return cls(**row)
-
-    def columns(self) -> dict[str, Any]:
-        """Texts, and the score with its scale."""
-        return {**self.texts, "score": self.score, "low": self.low, "high": self.high}
-
-    def candidate(self, edits: tuple[Edit, ...] = ()) -> PairCandidate:
-        """The pair with edits."""
-        return PairCandidate(item=self, edits=edits)
-
-    def replaced(self, edit: Edit) -> str:
-        """What an edit replaces."""
-        text = self.text_a if edit.field == "text_a" else self.text_b
-        return text[edit.start : edit.end]
+    def row(self) -> dict[str, Any]:
+        """Texts and score."""
+        return {**self.texts, "score": self.score}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntityUnit:
+class EntityUnit(Item):
     """One gold entity in its sentence: what a trial on a tagged text is about."""
 
     text: TaggedText
     """The sentence."""
     entity: Entity | None
     """The entity; None for a sentence without any, which only a perturbed copy asks about."""
-    is_judged: ClassVar[bool] = True
-    """The entity is found or it is not."""
-    letters: ClassVar[str] = ""
-    """None, as of its sentence."""
+    kind: ClassVar[str] = TAGGED
 
     @property
     def id(self) -> str:
@@ -232,17 +207,12 @@ class EntityUnit:
         return self.text.metadata
 
     @property
-    def shared_texts(self) -> tuple[str, ...]:
-        """None: sentences are linked by their document alone."""
-        return ()
-
-    @property
     def whole(self) -> TaggedText:
         """The sentence."""
         return self.text
 
     @property
-    def gold(self) -> str:
+    def key(self) -> str:
         """The type of the entity; empty without one."""
         return "" if self.entity is None else self.entity.type
 
@@ -251,17 +221,40 @@ class EntityUnit:
         """None: edits count tokens."""
         return {}
 
-    def right_score(self, scores: Sequence[float]) -> float:
-        """The first score."""
-        return float(scores[0])
-
     def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
         """The sentence with edits, and the entity in it."""
         return TaggedCandidate(item=self, edits=edits)
 
     def replaced(self, edit: Edit) -> str:
         """What an edit replaces, tokens joined by spaces."""
-        return " ".join(self.text.tokens[edit.start : edit.end])
+        return self.text.replaced(edit)
+
+    def changed(self, edits: tuple[Edit, ...]) -> TaggedText:
+        """The sentence with its new tokens and their labels."""
+        return self.text.changed(edits)
+
+    def words(
+        self,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        field: str | None = None,
+        side: str | None = None,
+        rng: Generator | None = None,
+    ) -> Iterator[Words]:
+        """The sentence, whichever entity is meant."""
+        return self.text.words(mentions)
+
+    def lacks_words(self, field: str) -> str | None:
+        """A sentence without an entity is only perturbed as a part of its data set."""
+        return "the sentence has no gold entity" if self.entity is None else None
+
+    def nearest_first(self, edits: Sequence[Edit]) -> list[Edit]:
+        """Sort edits: those in the entity first, then the nearest to it."""
+        e = self.entity
+        if e is None:
+            return list(edits)
+        return sorted(
+            edits, key=lambda x: (max(e.start - x.end + 1, x.start - e.end + 1, 0), x.start)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,26 +294,6 @@ class TaggedCandidate:
     def _projected(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         edits = [(e.start, e.end, tuple(e.replacement.split())) for e in self.edits]
         return project(self.item.text, edits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCandidate:
-    """A sentence pair plus edits."""
-
-    item: SentencePair
-    """The original pair."""
-    edits: tuple[Edit, ...] = ()
-    """Replacements in the characters of `text_a` or `text_b`."""
-
-    @property
-    def text_a(self) -> str:
-        """The first text as it will be asked."""
-        return apply_edits(self.item.text_a, [e for e in self.edits if e.field == "text_a"])
-
-    @property
-    def text_b(self) -> str:
-        """The second text as it will be asked."""
-        return apply_edits(self.item.text_b, [e for e in self.edits if e.field == "text_b"])
 
 
 def project(

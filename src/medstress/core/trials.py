@@ -136,8 +136,6 @@ class Trial:
     """Whether one edit of an item that was wrong made the answer right."""
     answers: tuple[str | None, ...] = ()
     """The letter of every answer, of attacks that ask variants of all items."""
-    supported: str | None = None
-    """Letter of the option that the passage supports after the edit."""
     excluded: Mapping[str, int] | None = None
     """How many names are never drawn, by reason."""
     distances: tuple[float, ...] = ()

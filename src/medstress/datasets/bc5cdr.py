@@ -81,7 +81,7 @@ def _joined(splits: Sequence[str], parts: Sequence[LoadedTexts]) -> LoadedTexts:
             _with_prefix(item, SPLITS[split])
             for split, part in zip(splits, parts, strict=True)
             for item in part.items
-            if isinstance(item, TaggedText)
+            if item.kind == TaggedText.kind
         ),
         skipped=tuple(sentence for part in parts for sentence in part.skipped),
         source_hash=content_hash([part.source_hash for part in parts]),

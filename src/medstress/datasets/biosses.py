@@ -53,7 +53,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         path = required_file("biosses", "path", options.path)
         named = replace(whole, columns=COLUMNS)
         loaded = read_pairs(path, tsv_rows(path), named, is_fixed=True)
-    pairs = [item for item in loaded.items if isinstance(item, SentencePair)]
+    pairs = [item for item in loaded.items if item.kind == SentencePair.kind]
     if len(pairs) != len(loaded.items):
         raise DataError(
             f"dataset 'biosses': expected sentence pairs in {options.hub}, got other items"

@@ -1,6 +1,6 @@
 """Turn a document with entities at character offsets into tagged sentences.
 
-`core.sentence_splitting` finds the sentences, `core.text.token_spans` the tokens. An entity
+`core.passages` finds the sentences, `core.text.token_spans` the tokens. An entity
 covers every token it touches. Of overlapping entities the one that begins first is kept, and of
 those that begin together the longest.
 """

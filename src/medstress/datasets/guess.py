@@ -40,7 +40,7 @@ _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 def guess_dataset(given: str) -> dict[str, Any]:
     """Return the keys of the `[[dataset]]` table for a file, a folder, a source or a hub name.
 
-    The names of a table's columns tell questions from labelled pairs, scored pairs and the rest.
+    The names of a table's columns tell questions from scored pairs and the rest.
 
     Raises:
         UsageError: nothing of this name, or a file that no source reads.

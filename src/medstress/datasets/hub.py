@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from medstress.core import registry
 from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
 from medstress.datasets import iob, pairs, pubtator
 from medstress.datasets.forms.kinds import source_of
@@ -66,17 +65,12 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
 
 
 def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
-    """Read a table; the names of its columns tell questions, labelled pairs and the rest."""
+    """Read a table; the names of its columns tell questions, pairs and the rest."""
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
     columns = columns_of(row for _, row in table.rows if isinstance(row, dict))
     source = "pairs" if "score" in options.columns else source_of([*columns, *options.columns])
     if source == "questions":
         return read_questions("hub", table, options)
-    if source == "nli":
-        keys = ("path", "columns", "encoding", "sheet", "on_bad_row")
-        given = DatasetOptions(**{key: getattr(options, key) for key in keys})
-        loaded: LoadedTexts = registry.load("datasets", "nli")(given)
-        return loaded
     if source == "pairs":
         return pairs.read_pairs(path, iter(table.rows), options)
     return iob.read_token_rows(path, table, options)

@@ -8,7 +8,7 @@ default 0 to 4. Further columns become metadata.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from medstress.datasets.source import (
     single_columns,
 )
 from medstress.datasets.tables.reading import ENDINGS, read_table
-from medstress.datasets.tables.table import RowOrError, raise_error
+from medstress.datasets.tables.table import Row, RowOrError, raise_error
 from medstress.datasets.values import plain, shown
 from medstress.files.bounded import data_lines
 
@@ -51,6 +51,32 @@ def load(options: DatasetOptions) -> LoadedTexts:
         return read_pairs(path, tsv_rows(path), options)  # a quotation mark is part of the text
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
     return read_pairs(path, iter(table.rows), options)
+
+
+def read_rows(
+    source: str, options: DatasetOptions, convert: Callable[[Row, str], Any]
+) -> LoadedTexts:
+    """Read any table row by row, for a source of one's own.
+
+    Args:
+        source: the data set's name, for messages.
+        options: its keys; `columns` is left to `convert`.
+        convert: (row, its number from 1) -> an item; raises `DataError` about the row.
+
+    Raises:
+        UsageError: no path, a missing file, an unknown ending, or a key that does not apply.
+        DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
+    """
+    check_keys(source, options, "path", "columns", "encoding", "sheet")
+    path = required_file(source, "path", options.path)
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    numbered = ((place, (str(n), row)) for n, (place, row) in enumerate(table.rows, start=1))
+
+    def converted(given: tuple[str, RowOrError]) -> Any:
+        return convert(raise_error(given[1]), given[0])
+
+    items, skipped = collect(path, numbered, converted, options.on_bad_row)
+    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
 
 
 def read_pairs(

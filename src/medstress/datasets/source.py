@@ -43,7 +43,7 @@ class DatasetOptions:
     scheme: Scheme | None = None
     """iob, bc5cdr, hub: the labelling scheme of the file; None: IOB2."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    """Questions, pairs, nli: field -> its name in the file; `options` may be a list of names."""
+    """Questions, pairs: field -> its name in the file; `options` may be a list of names."""
     answer_base: Literal[0, 1] | None = None
     """Questions: the number of the first option where answers are numbers; None: the file tells."""
     encoding: str | None = None

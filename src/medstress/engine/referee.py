@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
+from medstress.attacks.names import LeavesOut
+from medstress.attacks.protocol import Attack, Validity
 from medstress.core.evidence import after_success
 from medstress.core.items import Edited
 from medstress.core.outcomes import (
@@ -71,27 +72,27 @@ class Referee:
     def __init__(
         self,
         attack: Attack,
-        traits: AttackTraits,
         resources: Any,
         result: TrialResult,
         describe: Callable[[Exception], str],
         item: Any = None,
         goal: Goal | None = None,
     ) -> None:
-        self.goal = attack.goal_on(item, resources) if goal is None else goal
+        self.goal = attack.goal_for(item) if goal is None else goal
         if isinstance(self.goal, Replaced) and self.goal.options is not None:
             result.counted = sorted(self.goal.options)
         # Not by isinstance, which for a protocol takes longer than asking a query.
         relative_to: Callable[[Prediction], Goal] | None = getattr(self.goal, "relative_to", None)
         if relative_to is not None and result.before is not None:
             self.goal = relative_to(result.before)
-        self._attack, self._traits = attack, traits
+        self._attack = attack
         self._resources = resources
         self._result = result
         self._describe = describe
-        self._search_on = traits.search_on
-        self._is_static = attack.is_static_on(item)
-        self.asks_all = self._search_on is SearchOn.ALWAYS
+        # A copy, and changed evidence, are a finding whatever the answer.
+        self._keeps_pick = attack.asks_copy_of(item) or not attack.is_judged
+        self._ends_search, self._is_probe = attack.ends, attack.is_probe
+        self.asks_all = attack.ends == "all"
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
         """Judge the answer to the latest query.
@@ -104,15 +105,14 @@ class Referee:
         if query.probe:
             result.probes.append(result.n_asked)
             return prediction
-        if self._traits.keeps_answers:
+        if self._is_probe:
             result.answers.append(prediction.answer)
         if prediction.scores is not None:
             result.last = prediction
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):
-            keeps = self._is_static or self._traits.changes_evidence
-            if keeps or self._has_moved_most(prediction):
+            if self._keeps_pick or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)
@@ -125,12 +125,12 @@ class Referee:
 
     def _ends(self, candidate: Edited, found: Validity) -> bool:
         """True if a success ends the search."""
-        match self._search_on:
-            case SearchOn.INVALID:
+        match self._ends_search:
+            case "valid":
                 return found.valid is not False
-            case SearchOn.SMALLER:
+            case "smallest":
                 return len(candidate.edits) <= 1
-        return self._search_on is SearchOn.NEVER
+        return self._ends_search == "success"
 
     def _has_moved_most(self, prediction: Prediction) -> bool:
         """True if the goal only measures change and this answer changed most so far."""
@@ -143,7 +143,7 @@ class Referee:
         """Record a success if it is the first, the first unrefuted one, or has fewer edits."""
         candidate = query.candidate
         result = self._result
-        smaller = self._search_on is SearchOn.SMALLER
+        smaller = self._ends_search == "smallest"
         if result.first_unrefuted_success is not None and not smaller:
             return Validity()  # an exhaustive search goes on; later successes need no check
         found = self._validity(query)
@@ -179,20 +179,14 @@ class Referee:
 
     def count_exclusions(self, candidate: Edited) -> None:
         """Record how many names the attack never draws, by reason, if it knows."""
+        if not isinstance(self._attack, LeavesOut):
+            return
         try:
             counts = self._attack.n_excluded(candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
             self._result.note = self._describe(error)
         else:
             self._result.n_excluded = counts if counts is None else dict(sorted(counts.items()))
-
-    def _note_supported(self) -> None:
-        """Record which option the pick's evidence supports, if the attack knows."""
-        try:
-            if self._result.pick is not None:
-                self._result.supported = self._attack.supported(self._result.pick)
-        except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = self._describe(error)
 
     def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Complete the result after the search has ended."""
@@ -201,11 +195,10 @@ class Referee:
             result.verdict = Verdict.MEASURED
         if result.n_excluded is None:
             self.count_exclusions(clean)
-        if self._traits.changes_evidence:
-            self._note_supported()
+        if not self._attack.is_judged:
             return  # more queries would change the evidence again: no success can be valid
         stopped = failed or (
-            self._search_on is SearchOn.NEVER and result.n_asked < self._traits.budget
+            self._ends_search == "success" and result.n_asked < self._attack.budget
         )
         # More queries might have found a valid flip; none were made.
         result.censored = stopped and result.valid is False

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from medstress.attacks.protocol import Attack, AttackTraits, Turns, Validity
+from medstress.attacks.names import LeavesOut
+from medstress.attacks.protocol import Attack, Ends, Need, Validity
 from medstress.core.calls import (
     Backend,
     BackendTraits,
@@ -254,7 +255,7 @@ TAKEN = frozenset({"n_excluded", "evidence", "first_evidence"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAttack(Attack):
+class StoredAttack(LeavesOut, Attack):
     """Yields the queries, calls and notes of one stored trial; goal and rules are the attack's."""
 
     of: Attack
@@ -267,9 +268,44 @@ class StoredAttack(Attack):
     """As stored; what no answer says is taken from it."""
 
     @property
-    def traits(self) -> AttackTraits:
+    def stream(self) -> str:
+        """That of the attack."""
+        return self.of.stream
+
+    @property
+    def budget(self) -> int:
+        """That of the attack."""
+        return self.of.budget
+
+    @property
+    def needs(self) -> frozenset[Need]:
         """Those of the attack."""
-        return self.of.traits
+        return self.of.needs
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Those of the attack."""
+        return self.of.fields
+
+    @property
+    def ends(self) -> Ends:
+        """As in the attack."""
+        return self.of.ends
+
+    @property
+    def is_judged(self) -> bool:
+        """As in the attack."""
+        return self.of.is_judged
+
+    @property
+    def every_item(self) -> bool:
+        """As in the attack."""
+        return self.of.every_item
+
+    @property
+    def is_control(self) -> bool:
+        """As in the attack."""
+        return self.of.is_control
 
     def spec(self) -> dict[str, Any]:
         """Return that of the attack."""
@@ -280,19 +316,21 @@ class StoredAttack(Attack):
         return self.result.get("note") if self.verdict == Verdict.NOT_ATTACKABLE else None
 
     def goal_for(self, item: Any) -> Goal:
-        """Return that of the attack."""
-        return self.of.goal_for(item)
-
-    def goal_on(self, item: Any, resources: Any) -> Goal:
         """Return that of the attack; which options count for a control is stored."""
         goal, letters = self.of.goal_for(item), self.result.get("counted")
         if isinstance(goal, Replaced) and letters is not None:
             return replace(goal, options=frozenset(letters))
         return goal
 
-    def is_static_on(self, item: Any) -> bool:
-        """Return that of the attack."""
-        return self.of.is_static_on(item)
+    @property
+    def is_copy(self) -> bool:
+        """As in the attack."""
+        return self.of.is_copy
+
+    def asks_copy_of(self, item: Any) -> bool:
+        """Return that of the attack; not for an item that was too long to be asked about."""
+        is_asked = self.verdict != Verdict.NOT_ATTACKABLE or bool(self.calls)
+        return is_asked and self.of.asks_copy_of(item)
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
         """Judge by the attack's rules; by what is stored where they read what is not here."""
@@ -314,18 +352,6 @@ class StoredAttack(Attack):
         """Return the stored numbers."""
         counts: Mapping[str, int] | None = self.result.get("n_excluded")
         return counts
-
-    def supported(self, candidate: Any) -> str | None:
-        """Return that of the attack; the stored one where the attack is not here."""
-        try:
-            return self.of.supported(candidate)
-        except NotHereError:
-            letter: str | None = self.result.get("supported")
-            return letter
-
-    def turns(self, item: Any, rng: Draws) -> Turns:
-        """Return those of the attack."""
-        return self.of.turns(item, rng)
 
     def run(self, item: Any, rng: Draws, resources: Any) -> Steps[Any]:
         """Yield the stored steps in order.

@@ -95,8 +95,6 @@ class TrialResult:
     """The letter of every answer, None where unreadable, if the attack keeps them."""
     corrected: bool | None = None
     """Whether the one edit asked of an item that is wrong at baseline made the answer right."""
-    supported: str | None = None
-    """Letter of the option that the pick's evidence supports, if the attack changes it."""
     counted: list[str] | None = None
     """Letters that count as edited for a control that edits none, if the goal asks for an edited
     option."""
@@ -170,7 +168,6 @@ class TrialResult:
             "last": _scored(self.last) if self.verdict is Verdict.HELD else None,
             "answers": self.answers,
             "corrected": self.corrected,
-            "supported": self.supported,
             "counted": self.counted,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}

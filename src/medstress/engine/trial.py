@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.protocol import Attack
 from medstress.core.calls import Reply
 from medstress.core.errors import BudgetExhausted, MedstressError, TrialError
 from medstress.core.hashing import content_hash
@@ -35,7 +36,7 @@ from medstress.engine.result import TrialResult
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
-    import numpy
+    from numpy.random import Generator as Draws
 
 
 class Session:
@@ -45,9 +46,7 @@ class Session:
     attack prefers.
     """
 
-    def __init__(
-        self, attack: Attack, item: Any, rng: numpy.random.Generator, resources: Any
-    ) -> None:
+    def __init__(self, attack: Attack, item: Any, rng: Draws, resources: Any) -> None:
         self._steps = attack.run(item, rng, resources)
         self.step: Step | None = None
         self.pick: Edited | None = None
@@ -135,7 +134,12 @@ class Trial:
     @property
     def attack_spec(self) -> dict[str, Any]:
         """The attack's parameters, as stored with the arm."""
-        return {"budget": self.attack.traits.budget, **self.attack.spec()}
+        return {"budget": self.attack.budget, **self.attack.spec()}
+
+    def rng(self, attack: Attack) -> Draws:
+        """Return the random numbers of this trial for an attack."""
+        stream = f"{attack.stream}/{self.group}"
+        return rng_for(self.seed or 0, stream, self.dataset, self.item.id, self.repeat)
 
     def start(self) -> TrialFlow:
         """See `conduct`."""
@@ -154,18 +158,19 @@ def conduct(trial: Trial) -> TrialFlow:
     Returns:
         The result, judged from the answers alone.
     """
-    result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
+    result, attack = TrialResult(unit=trial.item.unit), trial.attack
     try:
-        is_static = trial.attack.is_static_on(trial.item)
+        is_copied = attack.asks_copy_of(trial.item)
         too_long = trial.victim.too_long.get((trial.dataset, trial.item.id))
-        reason = (
-            too_long or _unseen(trial, traits) or trial.attack.obstacle(trial.item, trial.resources)
-        )
+        reason = too_long or _unseen(trial) or attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
             result.at = None if too_long is None else TOO_LONG
-            if too_long is not None or not is_static:
+            if too_long is not None or not is_copied:
                 return result
+        elif isinstance(attack, ControlArm):
+            attack = attack.at(trial.item, trial.rng(attack.of), trial.resources)
+            trial = replace(trial, attack=attack)
         clean = trial.item.candidate()
         result.before = yield from predict(
             trial.victim.flow(clean),
@@ -186,15 +191,15 @@ def conduct(trial: Trial) -> TrialFlow:
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
-        if traits.attack_all:
+        if attack.every_item and not attack.is_copy:
             return (yield from _attack_wrong_item(trial, result, result.verdict))
-        if wrong and traits.asks_wrong:
+        if wrong and attack.is_control and "turns" not in attack.needs:
             yield from _ask_wrong_item(trial, result)
     if result.verdict is not Verdict.HELD:
-        if is_static:
+        if is_copied:
             yield from _ask_copy(trial, result)
         return result
-    referee = Referee(trial.attack, traits, trial.resources, result, _describe_error, trial.item)
+    referee = Referee(attack, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
@@ -220,19 +225,18 @@ def conduct(trial: Trial) -> TrialFlow:
     return result
 
 
-def _unseen(trial: Trial, traits: AttackTraits) -> str | None:
+def _unseen(trial: Trial) -> str | None:
     """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
-    if not trial.victim.misses(traits.edits_only):
+    if not trial.attack.is_unseen_by(trial.victim):
         return None
-    if traits.edits_only == {"options"}:
+    if trial.attack.fields == {"options"}:
         return "the victim's prompt lists no options"
-    return f"the victim's prompt shows no {' and no '.join(sorted(traits.edits_only))}"
+    return f"the victim's prompt shows no {' and no '.join(sorted(trial.attack.fields))}"
 
 
 def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
     """Attack an item whose clean answer was not right; its verdict stays."""
-    attack = trial.attack
-    referee = Referee(attack, attack.traits, trial.resources, result, _describe_error, trial.item)
+    referee = Referee(trial.attack, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
@@ -297,15 +301,13 @@ def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[R
 def _attack(
     trial: Trial, result: TrialResult, referee: Judge
 ) -> Generator[CallRound, tuple[Reply, ...], None]:
-    traits = trial.attack.traits
-    stream = f"{traits.stream}/{trial.group}"
-    rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
-    session = Session(trial.attack, trial.item, rng, trial.resources)
+    attack = trial.attack
+    session = Session(attack, trial.item, trial.rng(attack), trial.resources)
     flows, n_refused = Flows(trial.victim), 0
     try:
         while (step := session.step) is not None:
             if isinstance(step, Ask):
-                left = traits.budget - result.n_asked
+                left = attack.budget - result.n_asked
                 if len(step.queries) > left:
                     n_refused += 1
                     if n_refused > MAX_REFUSALS:

@@ -86,8 +86,8 @@ def outputs_of(unit: Any, wrong: str | None) -> Outputs:
         unit: an item, or its part.
         wrong: the victim's answer at the success; None if the attack failed.
     """
-    if letters := tuple(unit.letters):
-        return Outputs(names=letters, key=unit.gold)
+    if choices := tuple(unit.choices):
+        return Outputs(names=choices, key=unit.key)
     if unit.is_judged:
         return Outputs(names=(FOUND, WRONG), key=FOUND, wrong=wrong)
     return Outputs(names=(SCORE,), key=SCORE)

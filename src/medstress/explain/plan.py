@@ -180,7 +180,7 @@ def explanations(
                 "experiment do not hold; give --experiment the file of this run"
             )
         victim = victims[model].on(dataset)
-        if part.traits.in_turns:
+        if "turns" in part.attack.needs:
             victim = victim_of(victim, part.attack, dataset, item, arm.seed, trial.repeat)
         _check_prompt(victim)
         answers = [success.answer.answer for success in (trial.first, trial.pick) if success]

@@ -1,53 +1,269 @@
-"""The kinds of items. A new kind is a module here, one entry in `KINDS`, and one in the classes of
-stored items (`medstress.store.codec`)."""
+"""What a kind of item is: an item class, a reader, a task and scores.
+
+The kinds that come with the package stand at the end; plug-ins register more under the entry point
+`medstress.kinds`. The item class says what is asked, edited and right (`core.items.Item`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from medstress.kinds.choice import CHOICE
-from medstress.kinds.kind import Kind, Tasks, VictimRequest
-from medstress.kinds.nli import NLI
-from medstress.kinds.similarity import SIMILARITY
-from medstress.kinds.tagging import TAGGING
+from medstress.core import registry
+from medstress.core.calls import Backend
+from medstress.core.errors import UsageError
+from medstress.core.items import QUESTIONS, TAGGED, Item, Question
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.kinds.scores import CORRELATIONS, ENTITIES, Scoring
 
-__all__ = [
-    "KINDS",
-    "Kind",
-    "Tasks",
-    "VictimRequest",
-    "kind_described",
-    "kind_of",
-    "kind_of_all",
-]
-
-KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY, NLI)
-"""All kinds. Empty data sets have the first kind."""
-
-_BY_TYPE = {type_: kind for kind in KINDS for type_ in (kind.item, kind.unit_type) if type_}
+if TYPE_CHECKING:
+    from medstress.datasets.source import DatasetOptions, LoadedTexts
+    from medstress.tasks.task import AnyTask
 
 
-def kind_of(item: Any) -> Kind:
-    """Return the kind of an item, or of a unit of one.
+class VictimKeys(Protocol):
+    """Keys of a `[[victim]]` table; `medstress.experiment.file.model_tables` describes them."""
+
+    backend: str
+    prompt: str | dict[str, str]
+    answer_by: Any
+    """A text or None; like the next two, one of the words that the table knows."""
+    text_score: Any
+    parser: Any
+    thoughts: tuple[str, str] | None
+    max_new_tokens: int
+    reasoning_tokens: int | None
+    temperature: float
+    labels: dict[str, str] | None
+    shots: int
+    shots_from: str | None
+    shots_seed: int
+    wrap: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VictimRequest:
+    """A victim and the data it is asked about, from which a kind builds the victim's tasks."""
+
+    table: VictimKeys
+    """The victim's keys."""
+    label: str
+    """The victim's label, for messages."""
+    base: Path
+    """Folder that relative paths start from."""
+    backend: Backend
+    """Answers the victim's calls."""
+    classes: tuple[str, ...] = ()
+    """See `Kind.classes`."""
+    datasets: Sequence[tuple[str, str]] = ()
+    """(label, name) of each data set, for prompts by data set."""
+
+    def refuse(self, kind: str, *keys: str) -> None:
+        """Refuse keys that do not apply to a kind.
+
+        Raises:
+            UsageError: a key is set; the message names it.
+        """
+        for key in keys:
+            if getattr(self.table, key):
+                raise UsageError(f"victim {self.label!r}: {key} is for questions, not for {kind}")
+
+    def cannot(self, kind: str, also: str = "") -> UsageError:
+        """Return the error for a back end that cannot answer a kind."""
+        return UsageError(
+            f"victim {self.label!r}: backend {self.table.backend!r} cannot answer {kind}{also}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """The tasks of a victim."""
+
+    default: AnyTask
+    """Task for data sets without a task of their own."""
+    by_dataset: tuple[tuple[str, AnyTask], ...] = ()
+    """(label, task) of each data set with a task of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of item. Plug-ins register one under `medstress.kinds`."""
+
+    item: type[Item]
+    """The class of its items."""
+    task: str
+    """What its task is called, by back ends (`BackendOptions.task`) and in `spec()["kind"]`."""
+    tasks: Callable[[VictimRequest], Tasks]
+    """Builds the tasks of a victim; raises `UsageError` for keys and back ends that do not fit."""
+    task_from_spec: Callable[[Mapping[str, Any], Mapping[str, Any] | None], AnyTask]
+    """Rebuilds a task from its `spec()` and its prompt (`Template.as_json`), which may be None."""
+    read: Callable[[DatasetOptions], LoadedTexts] | None = None
+    """Reads `[[dataset]] name = NAME`, where NAME is that of the entry point."""
+    scores: Scoring | None = None
+    """Scores of whole data sets; None where right and wrong say all."""
+    takes: frozenset[str] = frozenset()
+    """Other kinds whose attacks fit too, such as those on sentence pairs."""
+
+    @property
+    def name(self) -> str:
+        """Name in attacks and messages, in the plural."""
+        return self.item.kind
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an answer about one of its items is right or wrong."""
+        return bool(self.item.is_judged)
+
+    @property
+    def draws_names(self) -> bool:
+        """Whether attacks draw names of `[[entities]]` groups, and noise names a `field`."""
+        return self.name == QUESTIONS
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether trials are about parts of its items, which noise may leave alone."""
+        return self.name == TAGGED
+
+    def is_taken(self, kinds: frozenset[str]) -> bool:
+        """Return whether an attack on these kinds, given by name, can attack this kind."""
+        return not kinds.isdisjoint({self.name, *self.takes})
+
+    def classes(self, items: Iterable[Item]) -> tuple[str, ...]:
+        """Return the sorted classes of items: entity types or labels; empty without classes."""
+        return tuple(sorted({name for item in items for name in item.classes}))
+
+    def check(self, classes: tuple[str, ...], sources: str) -> None:
+        """Refuse tagged texts without any entity.
+
+        Args:
+            classes: classes of all items.
+            sources: names of the files, for the message.
+
+        Raises:
+            UsageError: naming the files.
+        """
+        if self.has_parts and not classes:
+            raise UsageError(
+                f"dataset: expected at least one entity in {sources}, got tagged texts with O "
+                "alone; give a file with labels B-TYPE and I-TYPE in its last column"
+            )
+
+
+# -- finding them -------------------------------------------------------------------------------
+def kind_of(item: Item) -> Kind:
+    """Return the kind of an item, or of a unit of one."""
+    return kind_named(item.kind)
+
+
+def kind_of_all(items: Iterable[Item]) -> Kind:
+    """Return the kind of items that all have the same kind; questions if there are none."""
+    return next(map(kind_of, items), CHOICE)
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind with a name.
 
     Raises:
-        TypeError: the value is not an item.
+        UsageError: no kind has it, or a plug-in cannot be loaded.
     """
-    kind = _BY_TYPE.get(type(item))
-    if kind is None:
-        names = ", ".join(type_.__name__ for type_ in _BY_TYPE)
-        raise TypeError(f"expected an item ({names}), got {type(item).__name__}")
+    return _first(lambda kind: kind.name == name, f"items of the kind {name!r} belong to")
+
+
+def kind_described(spec: Mapping[str, Any]) -> Kind:
+    """Return the kind of a task in a manifest; tasks of questions do not say their kind.
+
+    Raises:
+        UsageError: no kind has it, or a plug-in cannot be loaded.
+    """
+    task = spec.get("kind", CHOICE.task)
+    return _first(lambda kind: kind.task == task, f"the task {task!r} belongs to")
+
+
+def scoring_of(item: Item) -> Scoring | None:
+    """Return how items of a kind are scored; None for questions, which are right or wrong."""
+    return kind_of(item).scores
+
+
+def _first(is_wanted: Callable[[Kind], bool], what: str) -> Kind:
+    for kind in KINDS:  # before the plug-ins, which take long to list
+        if is_wanted(kind):
+            return kind
+    for kind in map(_plugged_in, registry.installed("kinds")):
+        if is_wanted(kind):
+            return kind
+    raise UsageError(f"{what} no kind that is installed here; install the plug-in that brings it")
+
+
+@cache
+def _plugged_in(name: str) -> Kind:
+    kind = registry.load("kinds", name)
+    if not isinstance(kind, Kind):
+        raise UsageError(f"kind {name!r}: expected a medstress.plugin.Kind, got {kind!r}")
     return kind
 
 
-def kind_of_all(items: Iterable[Any]) -> Kind:
-    """Return the kind of items that all have the same kind."""
-    for item in items:
-        return kind_of(item)
-    return KINDS[0]
+# -- those that come with the package; what is heavy is imported when a victim is opened ---------
+def choice_tasks(asked: VictimRequest) -> Tasks:
+    """Return the tasks of a victim of questions, as its keys say; of others too, asked as such."""
+    from medstress.kinds.victims import prompted_tasks
+
+    return prompted_tasks(asked)
 
 
-def kind_described(spec: dict[str, Any]) -> Kind:
-    """Return the kind of a task in a manifest."""
-    return next((kind for kind in KINDS if kind.is_described(spec)), KINDS[0])
+def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+    """Rebuild a task of questions."""
+    from medstress.tasks.templates import stored_template
+    from medstress.tasks.wrapping import task_from_spec
+
+    assert prompt is not None
+    return task_from_spec(spec, stored_template(prompt))
+
+
+def _tagging(asked: VictimRequest) -> Tasks:
+    from medstress.tasks.sentences import EntityTagging
+
+    asked.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
+    traits = asked.backend.traits
+    if "tag" not in traits.calls:
+        raise asked.cannot(TAGGING.name, "; use transformers, python or spacy")
+    task = EntityTagging(types=asked.classes, names=asked.table.labels or {})
+    task.check(asked.label, traits.labels)
+    return Tasks(default=task)
+
+
+def _rebuilt_tagging(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+    from medstress.tasks.sentences import EntityTagging
+
+    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
+
+
+def _similarity(asked: VictimRequest) -> Tasks:
+    asked.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
+    if "compare" not in asked.backend.traits.calls:
+        raise asked.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
+    return Tasks(default=_rebuilt_similarity({}, None))
+
+
+def _rebuilt_similarity(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+    from medstress.tasks.sentences import Similarity
+
+    return Similarity()
+
+
+CHOICE = Kind(
+    item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
+)
+TAGGING = Kind(
+    item=TaggedText, task="ner", tasks=_tagging, task_from_spec=_rebuilt_tagging, scores=ENTITIES
+)
+SIMILARITY = Kind(
+    item=SentencePair,
+    task="similarity",
+    tasks=_similarity,
+    task_from_spec=_rebuilt_similarity,
+    scores=CORRELATIONS,
+)
+KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)

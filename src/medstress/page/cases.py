@@ -24,7 +24,7 @@ from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Prediction, Verdict, parse_goal
-from medstress.core.sentences import EntityUnit
+from medstress.core.sentences import TaggedText
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.core.words import command
@@ -234,7 +234,7 @@ class Cases:
             group=place.group,
             item=trial.item.id,
             change=_swaps(trial, edits[:1])[0] if edits else None,
-            key=trial.item.gold,
+            key=trial.item.key,
             before=_read(trial, trial.before),
             after=_read(trial, trial.last),
             score=_score(trial, trial.before.scores if trial.before else None),
@@ -518,7 +518,7 @@ def _cleaned(value: Json) -> Json:
 
 
 def _is_pair(trial: Trial) -> bool:
-    return trial.unit == WHOLE and not trial.item.letters and not _is_tagged(trial)
+    return trial.unit == WHOLE and not trial.item.choices and not _is_tagged(trial)
 
 
 def text_of(trial: Trial) -> str:
@@ -529,7 +529,7 @@ def text_of(trial: Trial) -> str:
 
 
 def _is_tagged(trial: Trial) -> bool:
-    return isinstance(trial.item, EntityUnit)
+    return bool(trial.item.kind == TaggedText.kind)
 
 
 def _read(trial: Trial, answer: Answer | None) -> str | None:
@@ -547,7 +547,7 @@ def _score(trial: Trial, scores: Sequence[float] | None) -> float | None:
 
 def _scores(trial: Trial) -> tuple[tuple[str, float | None, float | None], ...]:
     """Return the scores of all possible answers, before and after."""
-    letters = tuple(trial.item.letters)
+    letters = tuple(trial.item.choices)
     columns = []
     for answer in (trial.before, trial.last):
         scores = answer.scores if answer and answer.scores else ()
@@ -573,7 +573,7 @@ def _type(trial: Trial) -> str | None:
     if entity is not None:
         return str(entity.type)
     for edit in trial.edits[:1]:
-        for mention in getattr(trial.item, "mentions", ()):
+        for mention in trial.item.mentions:
             is_inside = mention.start <= edit.start < max(mention.end, edit.end)
             if mention.field == edit.field and is_inside and mention.type:
                 known = SEMANTIC_TYPES.get(mention.type)

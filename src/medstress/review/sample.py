@@ -62,7 +62,7 @@ def population(run: Run, mode: str) -> list[Drawable]:
     last = _last_edits(run)
     drawable = []
     for trial in run.trials:
-        if trial.arm.is_control or not trial.item.gold or _is_of_other_evidence(trial):
+        if trial.arm.is_control or not trial.item.key or _is_of_other_evidence(trial):
             continue
         edits = last.get(trial.number, ()) if trial.pick is None else trial.pick.edits
         if edits and trial.verdict in (Verdict.FLIPPED, Verdict.HELD):

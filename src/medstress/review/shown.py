@@ -9,8 +9,6 @@ from typing import Any
 from medstress.core.items import LETTERS, Question
 from medstress.core.sentences import EntityUnit
 from medstress.core.text import Edit
-from medstress.kinds import kind_of
-from medstress.kinds.nli.item import LabelledPair
 from medstress.store.reviews import SECOND_ANSWER, WRONG_KEY
 from medstress.tasks.option_order import letters_in, order_of
 
@@ -54,7 +52,7 @@ def shown(
     """Return a unit with edits as a case.
 
     Args:
-        unit: what a trial is about: a question, a labelled pair, an entity in its sentence.
+        unit: what a trial is about: a question, an entity in its sentence, texts with a choice.
         edits: of the case; none for the clean item.
         classes: the types of entities of the whole run.
         hidden: `passage` of a question whose victim was not shown it.
@@ -63,24 +61,24 @@ def shown(
         None if its kind has no key, or more answers than letters.
     """
     candidate = unit.candidate(edits)
-    if isinstance(unit, Question):
+    if unit.kind == Question.kind:
         return _question(unit, candidate, "passage" in hidden)
-    if isinstance(unit, LabelledPair):
-        names = ("Text", "Question") if unit.asks else ("First text", "Second text")
-        texts = zip(names, (candidate.text_a, candidate.text_b), strict=True)
-        return Shown(
-            texts=tuple((name, ((False, text),)) for name, text in texts),
-            options=unit.labels,
-            key=LETTERS[unit.labels.index(unit.label)],
-        )
-    if isinstance(unit, EntityUnit) and unit.entity is not None and len(classes) <= len(LETTERS):
-        return _entity(candidate, classes)
-    return None
+    if unit.kind == EntityUnit.kind:
+        is_shown = unit.entity is not None and len(classes) <= len(LETTERS)
+        return _entity(candidate, classes) if is_shown else None
+    if not 0 < len(unit.choices) <= len(LETTERS):
+        return None
+    texts = unit.changed(edits).shown()
+    return Shown(
+        texts=tuple((name.replace("_", " "), ((False, text),)) for name, text in texts.items()),
+        options=tuple(unit.choices),
+        key=LETTERS[unit.choices.index(unit.key)],
+    )
 
 
 def _question(item: Question, candidate: Any, is_closed: bool) -> Shown:
     order = order_of(candidate)
-    changed = kind_of(item).changed(candidate)
+    changed = item.changed(candidate.edits)
     texts = [("Text", "" if is_closed else changed.passage), ("Question", changed.question)]
     return Shown(
         texts=tuple((name, ((False, text),)) for name, text in texts if text),

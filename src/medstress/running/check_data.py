@@ -15,8 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.errors import UsageError
 from medstress.core.items import LETTERS, Question
 from medstress.core.resources import Resources
@@ -322,7 +321,7 @@ def check_data(
         raise UsageError(
             f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
         )
-    n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
+    n_given = sum(bool(item.mentions) for item in part.questions)
     groups: list[Resources] = []
     recognisers: list[dict[str, Any]] = []
     written = None
@@ -349,7 +348,7 @@ def check_data(
         classes=classes,
         n_given=n_given,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
-        first=tuple(_shown(item, kind, groups) for item in _first_in_file(part)),
+        first=tuple(_shown(item, groups) for item in _first_in_file(part)),
         n_skipped=len(part.loaded.skipped),
         skipped=_row_reasons(part.loaded.skipped),
         notes=part.loaded.notes,
@@ -377,31 +376,31 @@ def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.traits.item_kinds)]
-    noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
+    attacks = [each for each in made if kind.is_taken(each.attack.takes)]
+    noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
         name = str(attack.attack.spec()["name"])
-        on = groups if attack.traits.needs_entities else free[:1]
+        on = groups if "names" in attack.attack.needs else free[:1]
         for resources in on:
             why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
             yield Attackable(
                 attack=name,
-                group=resources.group if attack.traits.needs_entities else GROUP,
-                draws_names=attack.traits.needs_entities,
+                group=resources.group if "names" in attack.attack.needs else GROUP,
+                draws_names="names" in attack.attack.needs,
                 n=sum(reason is None for reason in why),
                 n_items=len(why),
-                reasons=_item_reasons(kind, ((reason, item) for item, reason in left if reason)),
+                reasons=_item_reasons(((reason, item) for item, reason in left if reason)),
                 needs=_needs(attack),
             )
 
 
 def _needs(attack: AttackPart) -> str:
-    if attack.traits.roles:
+    if "attacker" in attack.attack.needs:
         return ATTACKER
-    return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
+    return 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
 
 
 def _obstacle(
@@ -414,7 +413,7 @@ def _obstacle(
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
     attack = part.attack
-    if not isinstance(attack, SentenceAttack):
+    if not isinstance(attack, Noise):
         return _where_named(item, resources, attack.obstacle(item, resources))
     reasons = [attack.obstacle(unit, noise) for unit in item.units()]
     if None not in reasons:
@@ -436,19 +435,19 @@ def _where_named(item: Question, resources: Resources, reason: str | None) -> st
     return f"{reason}, only its text does" if fields else f"{reason}, nor does its text"
 
 
-def _item_reasons(kind: Kind, left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
+def _item_reasons(left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
     by_reason: defaultdict[str, list[Any]] = defaultdict(list)
     for reason, item in left:
         by_reason[reason].append(item)
     return _sorted(
-        Reason(text=text, n=len(items), example=items[0].id, looks=_looks(kind, items[0]))
+        Reason(text=text, n=len(items), example=items[0].id, looks=_looks(items[0]))
         for text, items in by_reason.items()
     )
 
 
-def _looks(kind: Kind, item: Any) -> str:
+def _looks(item: Any) -> str:
     """Return the options of an item, or its first text if it has none."""
-    texts, letters = kind.shown(item), item.letters
+    texts, letters = item.shown(), item.choices
     named = [f"{name} {texts[name]}" for name in letters if name in texts]
     return "; ".join(named) or next(iter(texts.values()), "")
 
@@ -480,8 +479,8 @@ def _first_in_file(part: DatasetPart) -> Sequence[Any]:
     return [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]
 
 
-def _shown(item: Any, kind: Kind, groups: Sequence[Resources]) -> ShownItem:
-    texts = {name: text for name, text in kind.shown(item).items() if text}
+def _shown(item: Any, groups: Sequence[Resources]) -> ShownItem:
+    texts = {name: text for name, text in item.shown().items() if text}
     names: dict[str, dict[str, list[str]]] = {}
     mentions = item.mentions if groups else ()
     for mention, group in product(mentions, groups):
@@ -490,8 +489,8 @@ def _shown(item: Any, kind: Kind, groups: Sequence[Resources]) -> ShownItem:
             found.append(item.text_of(mention.field)[mention.start : mention.end])
     return ShownItem(
         id=item.id,
-        key=item.gold if kind.unit_type is None else "",
+        key=item.key,
         texts=texts,
-        letters="".join(name for name in item.letters if name in texts),
+        letters="".join(name for name in item.choices if name in texts),
         names=names,
     )

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
-from medstress.analyses.scores import scoring_of_class
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
@@ -117,7 +116,7 @@ def _check_slice(prepared: Prepared, criterion: RequireTable, name: str) -> None
 
 def _check_budget(budget: int, attacks: Sequence[AttackPart], name: str) -> None:
     for part in attacks:
-        most = part.traits.budget
+        most = part.attack.budget
         if most is not None and budget > most:
             raise UsageError(
                 f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
@@ -239,7 +238,7 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
     a search for a success leaves no perturbed data set to score.
     """
     is_change = part.attack.spec().get("max_change") is not None
-    is_searched = not part.traits.is_static and (kind.is_judged or is_change)
+    is_searched = not part.attack.is_copy and (kind.is_judged or is_change)
     scores = _scores(kind, has_copy=not is_searched)
     if kind.is_judged:
         return (*scores, *SHARES, *OF_SUCCESSES)
@@ -247,8 +246,7 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
 
 
 def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
-    scoring = scoring_of_class(kind.unit_type or kind.item)
-    return () if scoring is None else scoring.columns(has_copy=has_copy)
+    return () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
 
 
 def check_metric(

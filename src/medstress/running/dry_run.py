@@ -13,19 +13,21 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from medstress.analyses.families import Statistic
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
-from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
-from medstress.attacks.noise import NonEntityNoise
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
+from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
+from medstress.core.items import Candidate
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
@@ -221,6 +223,21 @@ def follow_up_lines(
             yield ", ".join(parts)
 
 
+class _Plan(NamedTuple):
+    """What is known of a trial before it is asked."""
+
+    n: int
+    """The most queries."""
+    n_checks: int | None
+    """The most checks; None where the item cannot be attacked."""
+    growth: float
+    """The most bytes that edits add."""
+    is_copied: bool
+    """Whether a copy is asked in any case."""
+    near: frozenset[str]
+    """Of a control: the fields of the attack that half of its edits are in."""
+
+
 class _Counting:
     """Counts the trials of a plan, each on the bill of its model."""
 
@@ -231,46 +248,45 @@ class _Counting:
         self._bills = {label: Counter[str]() for label in labels}
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
-        self._kinds: dict[int, tuple[Attack, AttackTraits, str]] = {}
-        self._plans: dict[Hashable, tuple[int, int | None, float, bool]] = {}
+        self._draws: dict[int, tuple[Attack, str]] = {}
+        self._plans: dict[Hashable, _Plan] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
         attack, item, label = trial.attack, trial.item, trial.victim.label
-        traits, draws = self._kind(attack, trial.attack_label)
-        n, most_checks, growth, is_static = self._plan(trial, traits)
-        if most_checks is None and not is_static:
+        draws = self._drawn(attack, trial.attack_label)
+        n, most_checks, growth, is_copied, near = self._plan(trial)
+        if most_checks is None and not is_copied:
             return
         tables, usual = self._prepared.experiment, self._usual[label]
         n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
-        size, clean = self._clean(trial, in_turns=traits.in_turns)
+        size, clean = self._clean(trial, in_turns="turns" in attack.needs)
         n_clean = self._unpaid(clean, 1)
         self._bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
-        about, lost = expected(traits, n, usual, is_control=is_control)
-        drawn = (label, draws, trial.dataset, trial.group, item.id, trial.seed or 0, trial.repeat)
+        about, lost = expected(attack, n, usual, is_control=is_control)
+        place = (trial.dataset, trial.group, item.id)
+        drawn = (label, draws, near, *place, trial.seed or 0, trial.repeat)
         if isinstance(attack, ControlArm):
             # Equal arms ask the same variants, so that the longest holds the others.
             new, most = self._unpaid(drawn, n), n + n_checks
-            n_checks = self._unpaid(
-                (drawn, str(traits.goal), traits.unreadable_is_success), n_checks
-            )
+            n_checks = self._unpaid((drawn, attack.success), n_checks)
             share = (new + n_checks) / max(most, 1)
             n, about, lost = new, about * share, lost * share
-        elif is_static:  # the entities of a text share its copy
+        elif is_copied:  # the entities of a text share its copy
             n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
             about = float(n)
         self._bill(label, "controls" if is_control else "attacks", n, about, size, growth)
         self._bill(label, "checks", n_checks, min(n_checks, 1) * lost, size, growth)
-        if PARAPHRASER in traits.roles:
+        if PARAPHRASER in attack.needs:
             self._bill(f"role.{PARAPHRASER}", "controls", n, n, OF_ROLE)
         if is_control:
             return
         if tables.analysis.transfer:
             others = [v.on(trial.dataset) for v in self._prepared.victims if v.label != label]
-            n_others = sum(not other.misses(traits.edits_only) for other in others)
+            n_others = sum(not attack.is_unseen_by(other) for other in others)
             self._bill(label, "transfer", n_others, n_others * lost, size, growth)
-        if tables.analysis.reuse and traits.needs_entities:
+        if tables.analysis.reuse and "names" in attack.needs:
             m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.reuse))
             self._bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
@@ -353,42 +369,46 @@ class _Counting:
         self._paid[key] = max(n, before)
         return max(n - before, 0)
 
-    def _kind(self, attack: Attack, label: str) -> tuple[AttackTraits, str]:
-        """Return what an attack says of itself, and what tells its draws from those of others."""
-        if id(attack) not in self._kinds:
-            traits, draws = attack.traits, label
+    def _drawn(self, attack: Attack, label: str) -> str:
+        """Return what tells an attack's draws from those of others."""
+        if id(attack) not in self._draws:
+            draws = label
             if isinstance(attack, ControlArm):
                 # Conversations are the attack's own, and so are the spans that get random names.
-                is_own = traits.in_turns or isinstance(attack.control, RandomNames)
+                is_own = "turns" in attack.needs or isinstance(attack.harmless, RandomNames)
                 own = {**attack.of.spec(), "budget": None} if is_own else None
                 draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
-            self._kinds[id(attack)] = attack, traits, draws  # it lives, so that its id stays
-        return self._kinds[id(attack)][1:]
+            self._draws[id(attack)] = attack, draws  # it lives, so that its id stays
+        return self._draws[id(attack)][1]
 
-    def _plan(self, trial: Trial, traits: AttackTraits) -> tuple[int, int | None, float, bool]:
-        """Return a trial's most queries and checks, the bytes edits add, and if it is a copy.
-
-        Checks are None where the item cannot be attacked. Seeds and models differ in nothing here.
-        """
+    def _plan(self, trial: Trial) -> _Plan:
+        """Return what seeds and models do not differ in."""
         attack, item, resources = trial.attack, trial.item, trial.resources
-        is_unseen = trial.victim.misses(traits.edits_only)
+        is_unseen = attack.is_unseen_by(trial.victim)
         is_long = (trial.dataset, item.id) in trial.victim.too_long
         key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
-            n, n_checks, growth = 0, None, traits.adds_bytes
-            is_static = attack.is_static_on(item) and not is_long
+            n, n_checks, growth, near = 0, None, math.inf, frozenset[str]()
             is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
-            if is_open or is_static:
-                n = attack.most_queries(item, resources)
+            is_copied = attack.asks_copy_of(item) and not is_long
+            if is_open and isinstance(attack, ControlArm):
+                attack = attack.at(item, trial.rng(attack.of), resources)
+                near = attack.near
+            if is_open or is_copied:
+                queries = never_lost(attack, item, resources)
+                n = attack.budget if queries is None else len(queries)
+                if isinstance(attack, AttackedArm):
+                    n = attack.bound(item)
+                if queries is not None:
+                    growth = max((_bytes_added(one.candidate) for one in queries), default=0)
             if is_open:
                 # A success that is refuted, or that fewer edits may give, is followed by another.
-                goes_on = traits.search_on is not SearchOn.NEVER and traits.may_be_refuted
-                goes_on |= traits.search_on is SearchOn.SMALLER
-                n_checks = min(2 if goes_on and not isinstance(attack, ControlArm) else 1, n)
+                goes_on = attack.ends != "success" and not attack.is_probe
+                n_checks = min(2 if goes_on else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
-            if traits.puts_one_name:
+            if "names" in attack.needs:
                 growth = self._longest(resources.perturbations.names)
-            self._plans[key] = n, n_checks, math.inf if growth is None else growth, is_static
+            self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
         return self._plans[key]
 
     def _longest(self, names: Sequence[str]) -> int:
@@ -410,6 +430,12 @@ class _Counting:
             model = victim.backend.identity.name if is_open else ""
             self._sizes[key] = size_of(victim.task, item, model) if is_open else unknown
         return self._sizes[key], key
+
+
+def _bytes_added(candidate: Candidate) -> int:
+    """Return how many bytes longer edits make a question."""
+    old = sum(len(candidate.item.replaced(edit).encode()) for edit in candidate.edits)
+    return sum(len(edit.replacement.encode()) for edit in candidate.edits) - old
 
 
 def _price(bill: Counter[str], usual: Usual, price: Price | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from medstress.attacks.controls.arm import turn_attack
 from medstress.core.controls import left_out_sentences
 from medstress.core.words import plural
 from medstress.experiment.plan.attack_checks import score_lines
@@ -59,7 +60,7 @@ def _cuts(cuts: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
     """Yield a line for each victim that writes its answers: how long they may be."""
-    of_attacks = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
+    of_attacks = {a.reasoning_tokens for p in prepared.attacks if (a := turn_attack(p.attack))}
     for victim in prepared.victims:
         spec = victim.task.spec()
         while "task" in spec:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from medstress.attacks.protocol import AttackTraits, SearchOn
+from medstress.attacks.protocol import Attack
 from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.items import Question
@@ -114,7 +114,7 @@ def _measured(earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers
         return (n + WEIGHT * usual) / (of + WEIGHT)
 
     usual, n = Usual(), earlier.n_calls
-    in_turns = any(part.traits.in_turns for part in prepared.attacks)
+    in_turns = any("turns" in part.attack.needs for part in prepared.attacks)
     is_alike = earlier.in_turns == in_turns and n > 0 and earlier.tokens_in > 0
     is_same_data = {part.loaded.source_hash for part in prepared.datasets} == earlier.datasets
     (asked, of_controls), (lost, by_controls) = earlier.asked, earlier.flipped
@@ -140,27 +140,24 @@ def _seconds_in_cache(model: str, prepared: Prepared) -> float:
 
 
 def expected(
-    traits: AttackTraits, n: int, usual: Usual, *, is_control: bool = False
+    attack: Attack, n: int, usual: Usual, *, is_control: bool = False
 ) -> tuple[float, float]:
     """Return the queries that a trial is expected to ask, and the probability of a success.
 
     A search ends at its first success, unless it asks every query; an item that is wrong at first
-    is left alone, unless the attack's traits say otherwise.
-
-    >>> expected(AttackTraits(stream="s", budget=2), 2, Usual(accuracy=0.5, flips=0.5))
-    (0.75, 0.375)
+    is left alone, unless it is every item that is asked, or the attack is a control.
     """
     flips = usual.control_flips if is_control else usual.flips
     never = (1 - flips) ** n
     until = (1 - never) / flips if flips else float(n)
-    if traits.search_on is SearchOn.ALWAYS:
+    if attack.ends == "all":
         until = float(n)
     of_wrong = 0.0
-    if traits.is_static:
+    if attack.is_copy:
         of_wrong = float(n)
-    elif traits.attack_all:
+    elif attack.every_item:
         of_wrong = until
-    elif traits.asks_wrong:
+    elif attack.is_control and "turns" not in attack.needs:
         of_wrong = float(min(n, 1))
     right = usual.accuracy
     return right * until + (1 - right) * of_wrong, right * (1 - never)
@@ -199,7 +196,8 @@ def size_of(task: AnyTask, item: Any, model: str) -> Size:
     flow = task.flow(item.candidate())
     calls = [request.call for request in next(flow)]
     flow.close()
-    n = cast(Task, task).n_calls(len(item.options)) if isinstance(item, Question) else len(calls)
+    is_question = item.kind == Question.kind
+    n = cast(Task, task).n_calls(len(item.options)) if is_question else len(calls)
     read, most, usual, places = zip(*(_of_call(call, model) for call in calls), strict=True)
     about_in = (
         sum(len(text) for texts in read for text in texts) / len(calls) / CHARACTERS_PER_TOKEN

@@ -34,11 +34,11 @@ def drop_unseen_controls(prepared: Prepared) -> None:
     for part in list(prepared.attacks):
         if not isinstance(part.attack, ControlArm):
             continue
-        edited = part.traits.edits_only
-        if not asked or not all(victim.on(data.label).misses(edited) for victim, data in asked):
+        arm = part.attack
+        if not asked or not all(arm.is_unseen_by(one.on(data.label)) for one, data in asked):
             continue
-        reason = f"no victim's prompt shows {' or '.join(sorted(edited))}"
-        name = part.attack.control.name
+        reason = f"no victim's prompt shows {' or '.join(sorted(arm.fields))}"
+        name = arm.harmless.name
         if not isinstance(wanted, bool | None):
             raise UsageError(
                 f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "

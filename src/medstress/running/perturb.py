@@ -7,19 +7,18 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
-from medstress.core.items import Candidate, Edited, Question
+from medstress.core.items import OUTSIDE, Candidate, Edited, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
-from medstress.core.sentences import OUTSIDE
-from medstress.core.text import WHOLE
+from medstress.core.sentences import TOKENS
+from medstress.core.text import WHOLE, Edit
 from medstress.datasets.iob import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
@@ -36,8 +35,7 @@ from medstress.experiment.plan.sentence_groups import (
 )
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.kinds import Kind, kind_of
-from medstress.kinds.kind import Layout
+from medstress.kinds import SIMILARITY, TAGGING, Kind
 from medstress.running.prepare import Watcher, resolve
 
 
@@ -75,14 +73,19 @@ class Row:
 
 def perturbed_row(candidate: Edited, arm: PerturbedArm) -> Row:
     """Return a perturbed item as a row; mentions are left out, because their places have moved."""
-    kind = kind_of(candidate.item)
     return Row(
         id=candidate.item.id,
-        values=kind.values(candidate),
-        edits=[kind.edit_row(edit) for edit in candidate.edits],
+        values=candidate.item.changed(candidate.edits).row(),
+        edits=[_edit_row(edit) for edit in candidate.edits],
         arm=arm,
         metadata=dict(candidate.item.metadata),
     )
+
+
+def _edit_row(edit: Edit) -> dict[str, Any]:
+    if edit.field != TOKENS:
+        return asdict(edit)
+    return {"start": edit.start, "end": edit.end, "replacement": edit.replacement.split()}
 
 
 def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:
@@ -92,12 +95,11 @@ def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:
         UsageError: the extension does not suit these items, the layout holds one arm and there are
             several, a text has a tab or a line end, or the file cannot be written.
     """
-    layout = kind.layouts.get(to.suffix.lower())
-    if layout is None:
-        raise UsageError(
-            f"--to {to}: the name must end in {' or '.join(kind.layouts)} for {kind.name}"
-        )
-    lines = list(WRITERS[layout](rows, to))  # all checks come before anything is written
+    writers = {".jsonl": _jsonl, **WRITERS.get(kind.name, {})}
+    writer = writers.get(to.suffix.lower())
+    if writer is None:
+        raise UsageError(f"--to {to}: the name must end in {' or '.join(writers)} for {kind.name}")
+    lines = list(writer(rows, to))  # all checks come before anything is written
     try:
         write_text(to, "".join(line + "\n" for line in lines))
     except OSError as error:
@@ -162,12 +164,12 @@ def _check_alone(rows: Sequence[Row], to: Path) -> None:
         )
 
 
-WRITERS: dict[Layout, Callable[[Sequence[Row], Path], Iterator[str]]] = {
-    "jsonl": _jsonl,
-    "iob": _iob,
-    "pairs": _pairs,
+Writer: TypeAlias = Callable[[Sequence[Row], Path], Iterator[str]]
+WRITERS: Mapping[str, Mapping[str, Writer]] = {
+    TAGGING.name: {".tsv": _iob, ".iob": _iob, ".conll": _iob},
+    SIMILARITY.name: {".tsv": _pairs},
 }
-"""Writer by layout of the file."""
+"""Kind -> ending of a file -> what writes it, beside .jsonl."""
 
 
 NEEDS = ("experiment", "dataset", "attack")
@@ -223,9 +225,9 @@ def perturb(
     datasets = load_datasets(checked.dataset, base, limit)
     kind = kind_of_datasets(datasets)
     check_perturbed_alone(attacks, kind)
-    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
+    noises = [part for part in attacks if isinstance(part.attack, Noise)]
     substitutions = [part for part in attacks if part not in noises]
-    if not checked.entities and any(part.traits.needs_entities for part in substitutions):
+    if not checked.entities and any("names" in part.attack.needs for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
         datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
@@ -256,7 +258,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
     """
     for part in attacks:
         attack = part.attack
-        if isinstance(attack, SentenceAttack):
+        if isinstance(attack, Noise):
             check_field(part, kind)
             if attack.search != "none":
                 raise UsageError(
@@ -267,16 +269,16 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             raise UsageError(
                 f"attack {part.label!r} is for questions, but the data are {kind.name}"
             )
-        elif why := attack.traits.needs_scores:
+        elif "scores" in attack.needs:
             raise UsageError(
-                f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
+                f"attack {part.label!r} needs a victim's scores, but perturb asks no victim"
             )
-        elif needed := [role for role, is_needed in attack.traits.roles.items() if is_needed]:
+        elif "attacker" in attack.needs:
             raise UsageError(
-                f"attack {part.label!r} asks a model to write its edits (role {needed[0]!r}), but "
+                f"attack {part.label!r} asks a model to write its edits (role 'attacker'), but "
                 "perturb asks no model; leave it out"
             )
-        elif attack.traits.follows_up:
+        elif "follow_up" in attack.needs:
             raise UsageError(
                 f"attack {part.label!r} edits no question, it goes on speaking after an answer, "
                 "but perturb asks no victim; leave it out"
@@ -293,13 +295,13 @@ def _noise_rows(
     """Yield a row for each item; questions without the field that is perturbed have none."""
     for dataset, part in product(datasets, attacks):
         attack = part.attack
-        assert isinstance(attack, SentenceAttack)
+        assert isinstance(attack, Noise)
         for seed, item in product(_seeds(checked, part), dataset.questions):
             arm = PerturbedArm(dataset=dataset.label, attack=part.label, seed=seed)
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
             unit = item.of_unit(WHOLE)
-            if attack.is_static_on(unit) or attack.obstacle(unit, resources) is None:
+            if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
                 yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 
 
@@ -310,7 +312,7 @@ def _substitution_rows(
     base: Path,
     watcher: Watcher,
 ) -> Iterator[Row]:
-    free = [part for part in attacks if not part.traits.needs_entities]
+    free = [part for part in attacks if "names" not in part.attack.needs]
     for dataset, group, part in product(datasets, free_group(free), free):
         yield from _draws(checked, dataset, group, part)
     named = [part for part in attacks if part not in free]
@@ -346,7 +348,7 @@ def drawn_candidates(
     attack = part.attack
     if attack.obstacle(item, resources):
         return
-    rng = rng_for(seed or 0, f"{attack.traits.stream}/{resources.group}", dataset, item.id)
+    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
     steps = attack.run(item, rng, resources)
     right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
     try:
@@ -366,4 +368,4 @@ def drawn_candidates(
 
 
 def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
-    return (None,) if part.traits.deterministic else checked.experiment.seeds
+    return (None,) if not part.attack.is_random else checked.experiment.seeds

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise
 from medstress.core.errors import UsageError
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.experiment.file.config import AttackTable, Experiment
@@ -130,7 +130,7 @@ def prepare(
     datasets = recognised.datasets
     require_attackable(checked.entities, datasets, attacks)
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
-    is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
+    is_noisy = any(isinstance(part.attack, Noise) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
     unnamed = free_group([*attacks, *arms], noise)
     groups = with_names([*groups, *unnamed], [*attacks, *arms])

@@ -350,7 +350,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
     manifests.go_on(store, [*bench.victims, *bench.roles], stored)
     if wish.asks_again:
         return opening
-    if stored and not bench.kind.keeps_metadata:
+    if stored and not bench.kind.draws_names:
         for part in bench.datasets:
             # Documents may be named later; they do not change a sentence's identity.
             store.renew_items(part.label, part.questions)

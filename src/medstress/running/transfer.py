@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import Run
 from medstress.analyses.transfer import right_on
-from medstress.attacks.choices import default_variants, exclusions
-from medstress.attacks.constraints import parse_edit_limit
 from medstress.attacks.discrete_zoo.gradient import cosines
+from medstress.attacks.names import edit_limit, exclusions
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question
 from medstress.core.resources import Exclusions, Resources
@@ -29,8 +28,7 @@ from medstress.store.trials import Span, Substitutions
 
 def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:
     """Return which names an arm never draws."""
-    choices = str(spec.get("choices") or "default")
-    return exclusions(choices, str(spec.get("variants") or default_variants(choices)))
+    return exclusions(spec.get("choices") or "default", spec.get("variants"))
 
 
 def names_allowed(
@@ -97,7 +95,7 @@ def _transfers(prepared: Prepared, run: Run, attacks: Mapping[str, Attack]) -> I
                 continue
             item, attack = items[dataset, trial.item.id], attacks[arm.attack.label]
             asked = victim.on(dataset)
-            if asked.misses(attack.traits.edits_only):
+            if attack.is_unseen_by(asked):
                 continue  # its prompt would be the clean one
             edits = trial.first.edits
             yield Inquiry(
@@ -132,7 +130,7 @@ def _reuses(
     victims = {victim.label: victim for victim in prepared.victims}
     for cell in run.attacks:
         attack = attacks[cell.attack.label]
-        if not attack.traits.needs_entities:
+        if "names" not in attack.needs:
             continue  # only names can be put into another item
         eligible = [trial for trial in cell.trials if trial.is_eligible]
         first: dict[str, Trial] = {}
@@ -209,7 +207,7 @@ def replacements(
     original = item.text_of(field)[start:end]
     vocabulary = resources.perturbations.names
     allowed = set(names_allowed(item, span, resources, spec).tolist())
-    limit = parse_edit_limit(spec.get("max_edit_distance", 0), str(spec.get("name")))
+    limit = edit_limit(spec.get("max_edit_distance", 0))
     recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
     options = {option.strip().casefold() for option in item.options}
     fitting = []

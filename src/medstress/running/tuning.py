@@ -96,7 +96,7 @@ class TuningPlan:
 
     def template(self, attack: Attack) -> str:
         """Return what the attacks of one grid share, at the budget of tuning."""
-        return template_of({**attack.spec(), "budget": attack.traits.budget}, self.table.budget)
+        return template_of({**attack.spec(), "budget": attack.budget}, self.table.budget)
 
     def portion(self, part: str, results: Mapping[str, Any] | None = None) -> Portion:
         """Return one side of the split, or all items if share = 1; `results` chose its n."""
@@ -395,10 +395,10 @@ def _check_plan(plan: TuningPlan) -> None:
             "budget is the attack's; leave it out, or give a share below 1"
         )
     for part in tuned:
-        if budget is not None and budget > part.traits.budget:
+        if budget is not None and budget > part.attack.budget:
             raise UsageError(
                 f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
-                f"({part.traits.budget})"
+                f"({part.attack.budget})"
             )
     for dataset, group in product(plan.prepared.datasets, plan.prepared.question_groups):
         attackable = [

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib import import_module
 from math import isfinite
 from typing import Any
 
 import orjson
 
 from medstress.core.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
-from medstress.core.errors import StoreError
-from medstress.core.items import Item, Question, StoredItem
+from medstress.core.errors import StoreError, UsageError
+from medstress.core.items import Item, Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, edit_rows, edits_of
 
-_CLASSES: Mapping[str, type[StoredItem]] = {
-    item.tag: item for item in (Question, TaggedText, SentencePair)
-}
-_MODULES = {"labelled_pair": ("medstress.kinds.nli.item", "LabelledPair")}
-"""Classes of items that few runs hold: loaded when one does."""
+_CLASSES: Mapping[str, type[Item]] = {one.kind: one for one in (Question, TaggedText, SentencePair)}
 
 
 def encode_answer(answer: Answer) -> str:
@@ -117,36 +111,27 @@ def edits_text(edits: Iterable[Edit]) -> str:
     return json.dumps(edit_rows(edits), ensure_ascii=False)
 
 
-def encode_item(item: Item | StoredItem) -> str:
+def encode_item(item: Item) -> str:
     """Encode an item as JSON; for a unit of an item, the whole item."""
-    whole: StoredItem = item.whole
-    # Items without a mark are questions.
-    mark = {} if whole.tag == Question.tag else {"kind": whole.tag}
-    return _dump({**mark, **whole.encode()})
+    return _dump({"kind": item.kind, **item.whole.encode()})
 
 
 def decode_item(text: str) -> Any:
     """Invert `encode_item`.
 
     Raises:
-        StoreError: an item of an unknown kind.
+        StoreError: an item of a kind that is not installed here.
     """
     row: dict[str, Any] = orjson.loads(text)
-    tag = row.pop("kind", None)
-    return _class_tagged(Question.tag if tag is None else tag).decode(row)
+    kind = row.pop("kind")
+    if kind in _CLASSES:
+        return _CLASSES[kind].decode(row)
+    from medstress.kinds import kind_named  # few runs hold items of a plug-in
 
-
-@cache
-def _class_tagged(tag: str) -> type[StoredItem]:
-    if tag in _MODULES:
-        module, name = _MODULES[tag]
-        stored: type[StoredItem] = getattr(import_module(module), name)
-        return stored
-    if tag not in _CLASSES:
-        raise StoreError(
-            f"an item of unknown kind {tag!r}: the run was written by a newer medstress"
-        )
-    return _CLASSES[tag]
+    try:
+        return kind_named(kind).item.decode(row)
+    except UsageError as error:
+        raise StoreError(str(error)) from error
 
 
 def _plain(values: tuple[float, ...]) -> list[float | str]:

@@ -146,10 +146,8 @@ def _calls(db: sqlite3.Connection, n_trials: int) -> tuple[Any, Sequence[str], S
     Raises:
         ValueError: a call of no trial.
     """
-    names = [
-        [name for (name,) in db.execute(f"SELECT DISTINCT {column} FROM main.exchanges ORDER BY 1")]
-        for column in ("role", "purpose")
-    ]
+    both = list(db.execute("SELECT DISTINCT role, purpose FROM main.exchanges"))
+    names = [sorted({pair[i] for pair in both}) for i in (0, 1)]
     numbers = [
         f"CASE {column} {' '.join(f'WHEN ? THEN {i}' for i in range(len(of)))} END" if of else "0"
         for column, of in zip(("role", "purpose"), names, strict=True)

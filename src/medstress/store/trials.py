@@ -330,7 +330,6 @@ def trial_of(
         at=result.get("at"),
         corrected=result.get("corrected"),
         answers=tuple(result.get("answers", ())),
-        supported=result.get("supported"),
         excluded=result.get("n_excluded"),
         distances=tuple(result.get("distances", ())),
         records=tuple(result.get("records", ())),

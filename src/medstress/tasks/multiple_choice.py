@@ -22,7 +22,7 @@ from medstress.core.calls import (
     Score,
     Scored,
 )
-from medstress.core.items import Candidate
+from medstress.core.items import Candidate, Edited
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.follow_up import turns_after, without_follow_up
 from medstress.tasks.option_order import order_of, put_back, shown_in
@@ -280,18 +280,18 @@ def listed(template: Template) -> Template:
 
 
 def from_scores(
-    candidate: Candidate,
+    candidate: Edited,
     scores: Sequence[float],
     mass: float | None = None,
     note: str | None = None,
 ) -> Prediction:
-    """Return the prediction from log probabilities of the options; `note` says why one has none."""
+    """Return the prediction from log probabilities of the choices; `note` says why one has none."""
     if not all(math.isfinite(value) for value in scores):
         text = note or "log probabilities that are not finite"
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
-    best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]
+    best = [x for x, value in zip(candidate.item.choices, scores, strict=True) if value == top]
     letter = break_tie(candidate.item, best)
     return Prediction(
         outcome=mark(candidate, letter),
@@ -312,7 +312,7 @@ def cut_off_prediction(reply: Generated) -> Prediction:
     )
 
 
-def mark(candidate: Candidate, letter: str | None) -> Outcome:
+def mark(candidate: Edited, letter: str | None) -> Outcome:
     """Return the outcome of answering with a letter; None is unreadable."""
     if letter is None:
         return Outcome.UNREADABLE

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medstress.core.hashing import digest
-from medstress.core.items import Question
+from medstress.core.items import Item
 
 
-def break_tie(item: Question, tied: Sequence[str]) -> str:
+def break_tie(item: Item, tied: Sequence[str]) -> str:
     """Return the tied letter whose hash with the item's id is the smallest.
 
+    >>> from medstress.core.items import Question
     >>> item = Question(id="q7", stem="?", options=("gout", "flu"), key="A")
     >>> break_tie(item, "AB"), break_tie(item, "BA")
     ('B', 'B')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -17,7 +18,6 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
-from medstress.kinds import kind_of
 from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32
@@ -78,13 +78,6 @@ def _check_declared(attack: Attack) -> None:
     name = _name(attack)
     if fault := attack_fault(attack):
         raise AssertionError(f"{name} {fault}")
-    traits = attack.traits
-    if not isinstance(traits.stream, str) or not traits.stream:
-        raise AssertionError(f"{name}: traits.stream must be a non-empty string")
-    if type(traits.budget) is not int or traits.budget < 1:
-        raise AssertionError(
-            f"{name}: traits.budget must be a whole number from 1, got {traits.budget!r}"
-        )
     try:
         same = canonical_json(attack.spec()) == canonical_json(attack.spec())
     except (TypeError, ValueError) as error:
@@ -116,7 +109,7 @@ class _Driver:
     def start(self, item: Question, seed: int = 0) -> Any:
         """Return a new generator with the random stream that the scheduler would give it."""
         group = self._resources.group if isinstance(self._resources, Resources) else "all"
-        stream = f"{self.attack.traits.stream}/{group}"
+        stream = f"{self.attack.stream}/{group}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
@@ -205,10 +198,10 @@ def _check_steps(
         for query in (*step.queries, *step.then):
             where = f"{_name(attack)}, item {item.id!r}, step {number}"
             _check_candidate(where, item, query.candidate, may_edit)
-    if n_asked > attack.traits.budget:
+    if n_asked > attack.budget:
         raise AssertionError(
             f"{_name(attack)} asks {n_asked} queries about item {item.id!r} with a budget of "
-            f"{attack.traits.budget}"
+            f"{attack.budget}"
         )
 
 
@@ -217,10 +210,9 @@ def _check_candidate(
 ) -> None:
     if candidate.item != item:
         raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
-    kind = kind_of(item)
-    if not kind.draws_names:
+    if item.kind != Question.kind:
         try:
-            kind.changed(candidate)
+            item.changed(candidate.edits)
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{where}: the edits do not apply: {error}") from error
         return
@@ -266,10 +258,10 @@ def _check_repeatable(
                 f"{name} asks other queries about item {item.id!r} when items are interleaved: "
                 "keep all state inside the generator"
             )
-        if driver.attack.traits.deterministic and steps != other:
+        if not driver.attack.is_random and steps != other:
             raise AssertionError(
-                f"{name} declares itself deterministic, but its queries about item {item.id!r} "
-                "depend on the seed"
+                f"{name} says that the seed changes nothing, but its queries about item "
+                f"{item.id!r} depend on it"
             )
 
 
@@ -355,11 +347,22 @@ def _close(flow: Any, name: str, item: Question) -> None:
 
 
 def _held(item: Any, _: Predict | None = None) -> Prediction:
-    return kind_of(item).answered(item, right=True)
+    return answered(item, right=True)
 
 
 def _flipped(item: Any) -> Prediction:
-    return replace(kind_of(item).answered(item, right=False), reached_goal=True)
+    return replace(answered(item, right=False), reached_goal=True)
+
+
+def answered(item: Any, *, right: bool) -> Prediction:
+    """Return a made-up answer: of a choice the right answer or the first wrong one at P = .6."""
+    outcome = Outcome.RIGHT if right else Outcome.WRONG
+    if not item.choices:
+        return Prediction(outcome=outcome, answer=None, scores=(0.9 if right else 0.1,))
+    given = item.key if right else next(x for x in item.choices if x != item.key)
+    rest = 0.4 / (len(item.choices) - 1)
+    scores = tuple(math.log(0.6 if x == given else rest) for x in item.choices)
+    return Prediction(outcome=outcome, answer=given, scores=scores, mass=0.9)
 
 
 def _unreadable(_: Question, __: Predict) -> Prediction:

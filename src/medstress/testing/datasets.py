@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import MedstressError, reason
+from medstress.core.items import Item
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
-from medstress.kinds import kind_of
 
 Load = Callable[[DatasetOptions], Any]
 _DAMAGED = {
@@ -54,10 +54,9 @@ def _check_loaded(loaded: Any) -> None:
     items = loaded.questions if isinstance(loaded, Loaded) else loaded.items
     if not isinstance(items, tuple) or not items:
         raise AssertionError(f"expected a tuple of at least one item, got {items!r}")
-    try:
-        kinds = {kind_of(item).name for item in items}
-    except TypeError as error:
-        raise AssertionError(str(error)) from error
+    if strange := next((each for each in items if not isinstance(each, Item)), None):
+        raise AssertionError(f"expected an item, got {type(strange).__name__}")
+    kinds = {item.kind for item in items}
     if len(kinds) > 1:
         raise AssertionError(f"expected items of one kind, got {' and '.join(sorted(kinds))}")
     ids = [item.id for item in items]

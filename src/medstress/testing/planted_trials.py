@@ -139,7 +139,7 @@ def trial(
             validity=UNKNOWN if valid is None and reason is None else Validity(valid, reason),
         )
     was_right = verdict is not Verdict.ALREADY_WRONG
-    key = asks.key if isinstance(asks, Question) else ""
+    key = asks.key if asks.choices else ""
     before = _answer(asks, key if was_right else "B", p_before)
     known = verdict not in (Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
     fields: dict[str, Any] = {
@@ -305,7 +305,7 @@ def paired(
 
 
 def _answer(item: Any, letter: str, p: float) -> Answer:
-    letters = getattr(item, "letters", "")
+    letters = item.choices
     if not letters:
         return Answer(letter)
     other = (1 - p) / (len(letters) - 1)

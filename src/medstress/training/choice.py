@@ -11,11 +11,23 @@ from typing import Any
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
-from medstress.kinds.prompted import head_template
+from medstress.tasks.templates import Template, load_template
 from medstress.training.batching import batches
 from medstress.training.learner import Start, Wanted, open_model, save_with_tokenizer
 
 _READ_BATCH = 64
+
+
+def head_template(prompt: str, base: Path) -> Template:
+    """Load the template of the question that a head reads beside each option.
+
+    Raises:
+        UsageError: it lists the options or is a chat, which a head cannot read.
+    """
+    template = load_template(prompt, base)
+    if template.lists_options or template.chat:
+        raise UsageError(f"prompt {prompt!r}: expected a plain template with lists_options = false")
+    return template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import GROUPS, sentences_of
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.plan.parts import AttackPart, GroupPart
-from medstress.kinds import kind_of
 from medstress.running.perturb import drawn_candidates
 
 
@@ -51,11 +49,11 @@ class Perturber:
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
         attack = part.attack
-        if not isinstance(attack, SentenceAttack):
+        if not isinstance(attack, Noise):
             return self._substituted(item, part, seed, epoch)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
         unit = item.of_unit(WHOLE)
-        return kind_of(item).changed(unit.candidate(attack.edits(unit, own, self.noise)))
+        return item.changed(attack.edits(unit, own, self.noise))
 
     def _substituted(self, item: Any, part: AttackPart, seed: int, epoch: int) -> Any:
         """Return the item with the first name that the sampler draws, unchanged if none."""
@@ -65,7 +63,7 @@ class Perturber:
             candidate = next(found, None)
             found.close()
             if candidate is not None:
-                return kind_of(item).changed(candidate)
+                return item.changed(candidate.edits)
         return item
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import GROUPS, clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
@@ -113,7 +112,7 @@ def folded_data(
     """
     assert table.folds is not None
     assert isinstance(table.dev, float)
-    if not prepared.kind.may_be_folded:
+    if prepared.kind.draws_names:
         raise UsageError(
             f"[train] folds is for tagged texts and sentence pairs, not for {prepared.kind.name}"
         )
@@ -221,7 +220,7 @@ def _perturber(
     """Make the perturber of the training data, without information from the attacked data."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
-    noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
+    noises = [part.attack for part in parts if isinstance(part.attack, Noise)]
     noise = _noise(noises, items, prepared.base)
     groups: list[GroupPart] = []
     if len(noises) < len(parts):
@@ -231,5 +230,5 @@ def _perturber(
     return Perturber(stream=stream, noise=noise, groups=tuple(groups))
 
 
-def _noise(noises: Sequence[SentenceAttack], items: Sequence[Any], base: Path) -> NoiseResources:
+def _noise(noises: Sequence[Noise], items: Sequence[Any], base: Path) -> NoiseResources:
     return noise_resources(items, noises, base) if noises else NoiseResources()

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym
-from medstress.attacks.noise.attack import noise_of
+from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym, noise_of
 from medstress.core.errors import UsageError
 from medstress.entities.names import folded
 from medstress.experiment.plan.noise_resources import (

@@ -14,7 +14,7 @@ from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.kinds import Kind
+from medstress.kinds import CHOICE, SIMILARITY, TAGGING, Kind
 from medstress.machine.compute_thread import in_compute_thread
 from medstress.machine.freed_memory import keep_freed_memory
 from medstress.machine.onednn_linear import use_onednn
@@ -79,11 +79,17 @@ class Wanted:
     """Folder that relative paths start from."""
 
 
+LEARNERS = {
+    CHOICE.name: "medstress.training.choice",
+    TAGGING.name: "medstress.training.tagging",
+    SIMILARITY.name: "medstress.training.pairs",
+}
+"""Kind -> the module that trains models for it."""
+
+
 def open_learner(kind: Kind, wanted: Wanted) -> Learner:
     """Open a model to be trained for a kind of items."""
-    assert kind.learner is not None  # checked by the plan
-    module, _, name = kind.learner.partition(":")
-    learner: Learner = getattr(import_module(module), name)(wanted)
+    learner: Learner = import_module(LEARNERS[kind.name]).open_learner(wanted)
     return learner
 
 

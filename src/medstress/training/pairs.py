@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses.correlations import pearson
 from medstress.core.sentences import SentencePair
+from medstress.kinds.scores import pearson
 from medstress.training.learner import (
     Columns,
     Start,

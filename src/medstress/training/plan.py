@@ -18,10 +18,12 @@ from medstress.experiment.file.sources import Source
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.kinds import CHOICE, SIMILARITY
 from medstress.running.dry_run import DryRun, dry_run
 from medstress.running.perturb import check_perturbed_alone
 from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
+from medstress.training.choice import head_template
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
     TrainingData,
@@ -29,7 +31,7 @@ from medstress.training.data import (
     other_data,
 )
 from medstress.training.held_out import n_left_out, share_met, with_held_out
-from medstress.training.learner import Learner, Start, Wanted, open_learner
+from medstress.training.learner import LEARNERS, Learner, Start, Wanted, open_learner
 from medstress.training.loop import Schedule
 
 _NOT_HASHED = {
@@ -128,7 +130,11 @@ class TrainingPlan:
 
     def victim(self, model: ModelPlan, folder: Path) -> VictimTable:
         """Return the trained model as a victim."""
-        keys = self.prepared.kind.trained_victim(self.table.encoder, self.table.prompt)
+        keys: dict[str, Any] = {"backend": "transformers"}
+        if self.prepared.kind is CHOICE:
+            keys |= {"answer_by": "head", "prompt": self.table.prompt}
+        elif self.prepared.kind is SIMILARITY and self.table.encoder == "bi_encoder":
+            keys = {"backend": "sentence_transformers"}
         return VictimTable(
             name=model.label,
             model=str(folder.resolve()),
@@ -257,7 +263,10 @@ def plan_training(
     models = tuple(_models(prepared, table, kinds))
     if len({model.folder for model in models}) < len(models):
         raise UsageError("[train] adversarial: labels must differ in more than punctuation")
-    prepared.kind.check_training(table.prompt, prepared.base)
+    if prepared.kind.name not in LEARNERS:
+        raise UsageError(f"medstress train trains no model for {prepared.kind.name}")
+    if prepared.kind is CHOICE:
+        head_template(table.prompt, prepared.base)
     watcher.note("data to train on")
     overlaps: tuple[str, ...] = ()
     if table.folds:
@@ -280,7 +289,7 @@ def training_costs(plan: TrainingPlan) -> DryRun:
     asked = [model for model in plan.models if model.fold <= 1]
     victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
     for part in plan.prepared.attacks:
-        if part.traits.in_turns:
+        if "turns" in part.attack.needs:
             raise UsageError(
                 f"attack {part.label!r} holds a conversation, as no trained model does"
             )
@@ -333,7 +342,7 @@ def _put_victim(raw: dict[str, Any]) -> None:
 def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
     """Yield the untrained model if requested, then every kind with every seed and fold."""
     if table.untrained:
-        if not prepared.kind.may_be_vectors or table.encoder != "bi_encoder":
+        if prepared.kind is not SIMILARITY or table.encoder != "bi_encoder":
             raise UsageError(
                 '[train] untrained = true is for sentence pairs with encoder = "bi_encoder"; every '
                 "other model has a head that must be trained"

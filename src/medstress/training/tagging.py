@@ -10,7 +10,7 @@ from typing import Any
 
 from medstress.backends.local.encoders import PieceTokenizer
 from medstress.core.sentences import OUTSIDE, TaggedText
-from medstress.tasks.entity_tagging import marked_entities
+from medstress.tasks.sentences import marked_entities
 from medstress.training.batching import batches
 from medstress.training.learner import (
     Start,

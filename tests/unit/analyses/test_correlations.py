@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from medstress.analyses.correlations import NAMES, Correlated
+from medstress.analyses.scores import Sample
+from medstress.kinds.scores import CORRELATIONS
 from medstress.stats.resampling import unit_weights
+from samples import of_pairs
+
+NAMES = ("pearson", "spearman")
 
 SCIPY = {"pearson": pearsonr, "spearman": spearmanr}
 GOLD = np.array([0.0, 1.0, 1.0, 2.0, 3.0, 3.5, 4.0, 2.5])
@@ -22,8 +26,8 @@ OTHERS = np.array(
 PLACES = np.array([0, 0, 1, 2, 3, 3, 4, 5])
 
 
-def sample(scores: np.ndarray = SCORES, gold: np.ndarray = GOLD) -> Correlated:
-    return Correlated(gold=gold, scores=scores, places=PLACES[: len(gold)], n_clusters=6)
+def sample(scores: np.ndarray = SCORES, gold: np.ndarray = GOLD) -> Sample:
+    return of_pairs(gold, scores, PLACES[: len(gold)], 6)
 
 
 def scipy_mean(name: str, gold: np.ndarray, scores: np.ndarray) -> float:
@@ -47,7 +51,7 @@ def test_ties_have_mean_ranks(rows: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_resamples_draw_whole_clusters(name: str) -> None:
-    draws = sample().draws()[name]
+    draws = sample().draws[name]
     weights = unit_weights(6)[:, PLACES]
     for number in (0, 7, 1999):
         repeated = np.repeat(np.arange(8), weights[number])
@@ -58,7 +62,7 @@ def test_resamples_draw_whole_clusters(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_swaps_exchange_whole_clusters(name: str) -> None:
     swaps = np.random.default_rng(0).integers(0, 2, size=(20, 6)).astype(bool)
-    differences = sample().swapped(sample(OTHERS), swaps, name)
+    differences = sample().swapped(sample(OTHERS), swaps)[name]
     for swap, difference in zip(swaps[:, PLACES], differences, strict=True):
         one, other = np.where(swap, OTHERS, SCORES), np.where(swap, SCORES, OTHERS)
         expected = scipy_mean(name, GOLD, one) - scipy_mean(name, GOLD, other)
@@ -68,8 +72,6 @@ def test_swaps_exchange_whole_clusters(name: str) -> None:
 def test_without_variation_or_pairs_there_is_none() -> None:
     assert sample(np.full((1, 8), 0.5)).value("pearson") is None
     assert sample(SCORES[:, :2], GOLD[:2]).value("pearson") is None
-    none = Correlated(
-        gold=np.zeros(0), scores=np.zeros((0, 0)), places=np.zeros(0, dtype=int), n_clusters=0
-    )
+    none = Sample(CORRELATIONS, [], [])
     assert none.value("spearman") is None
-    assert np.isnan(none.draws()["pearson"]).all()
+    assert np.isnan(none.draws["pearson"]).all()

@@ -10,12 +10,13 @@ from nervaluate.evaluator import Evaluator
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
-from medstress.analyses.entities import ENTITIES, MATCHES, MEASURES, Matches, Tagging, counts
-from medstress.analyses.scores import Response
-from medstress.core.sentences import EntityUnit, TaggedText
+from medstress.analyses.scores import Sample
 from medstress.core.text import Edit
-from medstress.core.trials import Answer
+from medstress.kinds.scores import ENTITIES, counts
 from medstress.stats.permutation import swap_p
+from samples import of_counts, sentence
+
+MEASURES = ("precision", "recall", "f1")
 
 TYPES = ("A", "B", "C")
 ANY = st.lists(
@@ -34,16 +35,15 @@ def well_formed(labels: list[str]) -> list[str]:
     return kept
 
 
-def response(number: int, gold: list[str], marks: list[str], cluster: str = "d") -> Response:
-    tokens = tuple(f"t{i}" for i, _ in enumerate(gold))
-    text = TaggedText(id=f"s{number}", tokens=tokens, labels=tuple(gold))
-    unit = EntityUnit(text=text, entity=None)
-    return Response(unit, cluster, 0, Answer(None, text=" ".join(marks)))
+def sample(sentences: list[tuple[list[str], list[str]]], type_: str | None = None) -> Sample:
+    responses = [sentence(i, gold, marks) for i, (gold, marks) in enumerate(sentences)]
+    return Sample(ENTITIES, responses, ["d"], type_)
 
 
-def sample(sentences: list[tuple[list[str], list[str]]], type_: str | None = None) -> Matches:
-    responses = [response(i, gold, marks) for i, (gold, marks) in enumerate(sentences)]
-    return Tagging(type_=type_).sample(responses, ["d"])
+def counted(of: Sample, match: str) -> list[int]:
+    """Matches, marked and gold entities."""
+    n = [of.n(f"{measure}{match}") for measure in ("precision", "recall")]
+    return [round((of.value(f"recall{match}") or 0) * n[1]), *n]
 
 
 def sides(sentences: list[list[tuple[str, str]]]) -> list[tuple[list[str], list[str]]]:
@@ -72,14 +72,12 @@ def test_matches_of_all_and_of_each_type_are_nervaluate_s(
 ) -> None:
     both = sides(sentences)
     gold, marks = [one for one, _ in both], [one for _, one in both]
-    counted = Evaluator(gold, marks, tags=list(TYPES), loader="list").evaluate()
-    parts = {None: counted["overall"], **counted["entities"]}
+    theirs = Evaluator(gold, marks, tags=list(TYPES), loader="list").evaluate()
+    parts = {None: theirs["overall"], **theirs["entities"]}
     for match, schema in (("", "strict"), ("_relaxed", "ent_type")):
         for type_, schemas in parts.items():
             of = schemas[schema]
-            assert sample(both, type_).sums[match].tolist() == [
-                [of.correct, of.actual, of.possible]
-            ]
+            assert counted(sample(both, type_), match) == [of.correct, of.actual, of.possible]
 
 
 @pytest.mark.parametrize(
@@ -98,27 +96,26 @@ def test_relaxed_matches_of_several_types(
     gold: str, marks: str, all_types: int, by_type: dict[str, int]
 ) -> None:
     one = [(gold.split(), marks.split())]
-    assert sample(one).sums["_relaxed"][0, 0] == all_types
-    assert {t: sample(one, t).sums["_relaxed"][0, 0] for t in by_type} == by_type
+    assert counted(sample(one), "_relaxed")[0] == all_types
+    assert {t: counted(sample(one, t), "_relaxed")[0] for t in by_type} == by_type
 
 
 @given(ANY)
 def test_relaxed_matches_are_never_fewer_than_strict_ones(tokens: list[tuple[str, str]]) -> None:
     gold, marks = (" ".join(token[side] for token in tokens) for side in (0, 1))
-    strict, n_marked, n_gold, relaxed, *others = counts(gold, marks, None)
+    strict, n_marked, n_gold, relaxed, *others = counts(gold, marks)
     assert strict <= relaxed <= min(n_marked, n_gold)
     assert others[:2] == [n_marked, n_gold]
 
 
 def test_gold_entities_of_a_perturbed_copy_are_those_of_its_tokens() -> None:
-    clean = response(1, ["O", "B-Drug"], ["O", "B-Drug", "I-Drug"])
+    clean = sentence(1, ["O", "B-Drug"], ["O", "B-Drug", "I-Drug"])
     longer = Edit(field="tokens", start=1, end=2, replacement="acetylsalicylic acid")
-    (sums,) = ENTITIES.sample([clean._replace(edits=(longer,))], ["d"]).sums[""]
-    assert sums.tolist() == [1, 1, 1]
+    assert counted(Sample(ENTITIES, [clean._replace(edits=(longer,))], ["d"]), "") == [1, 1, 1]
 
 
 def test_scores_are_sums_over_all_entities() -> None:
-    counted = sample(
+    made = sample(
         [
             (["B-A", "I-A", "O", "B-B"], ["B-A", "I-A", "O", "B-B"]),
             (["B-A", "O", "O"], ["B-A", "I-A", "O"]),
@@ -126,20 +123,15 @@ def test_scores_are_sums_over_all_entities() -> None:
             (["B-B", "O", "B-A"], ["O", "O", "B-A"]),
         ]
     )
-    measured = [(counted.value(name), counted.n(name)) for name in MEASURES]
+    measured = [(made.value(name), made.n(name)) for name in MEASURES]
     assert measured == [(3 / 5, 5), (3 / 5, 5), (6 / 10, 10)]
-    assert counted.value("f1_relaxed") == 8 / 10
-
-
-def of_counts(matched: np.ndarray, marked: np.ndarray, gold: np.ndarray) -> Matches:
-    sums = np.stack([matched, marked, gold], axis=1).astype(float)
-    return Matches(sums=dict.fromkeys(MATCHES, sums))
+    assert made.value("f1_relaxed") == 8 / 10
 
 
 def test_resamples_have_about_the_width_of_theory() -> None:
     rng = np.random.default_rng(1)
     hits, one = rng.random(800) < 0.7, np.ones(800)
-    draws = of_counts(hits, hits, one).draws()
+    draws = of_counts(zip(hits, hits, one, strict=True)).draws
     # One entity a cluster and no false alarm: recall is a plain share r of known standard error,
     # and F1 = 2 r / (1 + r), whose slope in r is 2 / (1 + r)^2.
     r = float(hits.mean())
@@ -153,13 +145,15 @@ def test_the_randomisation_test_keeps_its_level() -> None:
     low = 0
     for _ in range(60):
         gold = rng.integers(1, 4, size=25)
-        one, other = (of_counts(rng.binomial(gold, 0.6), gold, gold) for _ in range(2))
+        one, other = (
+            of_counts(zip(rng.binomial(gold, 0.6), gold, gold, strict=True)) for _ in range(2)
+        )
         fall = (one.value("f1") or 0) - (other.value("f1") or 0)
-        p = swap_p(fall, lambda s, a=one, b=other: a.swapped(b, s, "f1"), 25, ENTITIES.seed)
+        p = swap_p(fall, lambda s, a=one, b=other: a.swapped(b, s)["f1"], 25, ENTITIES.seed)
         low += p <= 0.1
     assert low <= 14  # 6 expected; P(more than 14) is below 0.001
 
 
 def test_no_clusters_have_no_score() -> None:
-    empty = ENTITIES.sample([], [])
+    empty = Sample(ENTITIES, [], [])
     assert (empty.value("f1"), empty.n("f1"), empty.n_clusters) == (None, 0, 0)

@@ -14,6 +14,7 @@ from medstress.core.arms import Arm, AttackRecord
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.passages import DECIDES
+from medstress.core.text import Edit
 from medstress.core.trials import Answer, Success, Trial, Validity
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.testing.planted_trials import arm, control, planted_run, question, trial
@@ -179,13 +180,12 @@ def test_of_the_arms_of_one_control_that_with_most_queries_stands_for_all() -> N
 
 
 def changed(name: str, answer: str | None, *, at: Arm, **more: Any) -> Trial:
-    return trial(
-        ord(name), at, item=item(name), supported="B", last=Answer(answer), edits=(), **more
-    )
+    edits = (Edit(field="passage", start=0, end=1, replacement=item(name).option("B")),)
+    return trial(ord(name), at, item=item(name), last=Answer(answer), edits=edits, **more)
 
 
 def test_the_three_shares_of_changed_evidence_add_up() -> None:
-    swap = arm(attack("swap"), victim="open")
+    swap = arm(AttackRecord(label="swap", name="passage_swap"), victim="open")
     of = passages(
         [
             changed("a", "B", at=swap),
@@ -223,7 +223,7 @@ def test_a_success_that_changes_the_evidence_is_no_error_either() -> None:
 
 
 def test_a_model_that_remembers_is_named() -> None:
-    swap = arm(attack("swap"), victim="open")
+    swap = arm(AttackRecord(label="swap", name="passage_swap"), victim="open")
     names = "".join(chr(ord("a") + i) for i in range(20))
     remembers = passages([changed(name, "A", at=swap) for name in names])
     assert "remembers" in [remark.rule for remark in remembers.remarks()]

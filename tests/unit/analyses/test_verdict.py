@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from medstress.analyses.as_json import as_json
-from medstress.analyses.correlations import CORRELATIONS
-from medstress.analyses.entities import ENTITIES
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores
@@ -21,6 +19,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
 from medstress.core.trials import Trial
+from medstress.kinds.scores import CORRELATIONS, ENTITIES
 from medstress.stats.estimate import Estimate, unknown
 from medstress.testing.planted_trials import (
     NEAR,

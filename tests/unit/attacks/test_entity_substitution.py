@@ -45,7 +45,7 @@ RESOURCES = tiny_resources(PerturbationTable(["middle", "near", "far"], H))
 
 def start(resources: Resources = RESOURCES, item: Question = ITEM, **given: Any) -> Any:
     attack = EntitySubstitution(**given)
-    return attack.run(item, rng_for(0, attack.traits.stream, "d", item.id), resources)
+    return attack.run(item, rng_for(0, attack.stream, "d", item.id), resources)
 
 
 def asked(step: Step) -> list[str]:
@@ -127,15 +127,15 @@ def test_deterministic_samplers_do_not_touch_the_generator(sampler: str) -> None
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
     next(attack.run(ITEM, rng, RESOURCES))
-    assert attack.traits.deterministic
+    assert not attack.is_random
     assert rng.bit_generator.state == before
 
 
 def test_arms_share_their_stream() -> None:
     one = EntitySubstitution(sampler="random", budget=1)
     other = EntitySubstitution(sampler="pdws", n=3, budget=9)
-    assert one.traits.stream == other.traits.stream
-    assert not one.traits.deterministic
+    assert one.stream == other.stream
+    assert one.is_random
 
 
 def test_the_nearest_typed_distractor_entity_is_the_victim_span() -> None:
@@ -190,45 +190,21 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "key"),
     [
-        (
-            {"sampler": "pwds", "n": 1},
-            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
-            "exhaustive, got 'pwds'; did you mean 'pdws'?",
-        ),
-        (
-            {"sampler": 3},
-            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
-            "exhaustive, got 3",
-        ),
-        (
-            {},
-            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
-            "`medstress tune` chooses it by itself",
-        ),
-        ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),
-        *(
-            (
-                {"n": n},
-                f"entity_substitution: n must be a number from -200 to 200, got {n!r}",
-            )
-            for n in (201, -200.5, float("nan"), float("inf"), "1", True)
-        ),
-        *(
-            (
-                {"n": 1, "budget": budget},
-                "entity_substitution: budget must be a whole number from 1 to 1000, got "
-                f"{budget!r}",
-            )
-            for budget in (0, -1, 1001, 2.0, "8", True)
-        ),
+        ({"sampler": "pwds", "n": 1}, "sampler"),
+        ({"sampler": 3}, "sampler"),
+        ({}, "sampler 'pdws' needs its exponent"),
+        ({"sampler": "random", "n": 1}, "sampler 'random' takes no n"),
+        *(({"n": n}, "n") for n in (201, -200.5, float("nan"), float("inf"), "1", True)),
+        *(({"n": 1, "budget": budget}, "budget") for budget in (0, -1, 1001, 2.0, "8", True)),
     ],
 )
-def test_parameters_out_of_range_are_refused(given: dict[str, Any], sentence: str) -> None:
+def test_parameters_out_of_range_are_refused(given: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError) as caught:
         EntitySubstitution(**given)
-    assert str(caught.value) == sentence
+    assert str(caught.value).startswith(f"entity_substitution: {key}")
+    assert len(given) != 1 or str(*given.values()) in str(caught.value)
 
 
 @pytest.mark.parametrize("n", [-200, 200, 0, -0.5])

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.passages.distractor import PassageDistractor
-from medstress.attacks.passages.other import PassageNone, PassageOther
-from medstress.attacks.passages.swap import PassageSwap
+from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
+from medstress.attacks.protocol import most_queries
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.passages import Passages, named_at, sentences
@@ -38,10 +37,10 @@ NONE: Resources = tiny_resources()
 
 def asked(attack: Any, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
     assert attack.obstacle(item, RESOURCES) is None
-    flow = attack.run(item, rng_for(seed, attack.traits.stream, "d", item.id), RESOURCES)
+    flow = attack.run(item, rng_for(seed, attack.stream, "d", item.id), RESOURCES)
     step: Any = next(flow)
     found = [query.candidate for query in (*step.queries, *step.then)]
-    assert len(found) <= attack.most_queries(item, RESOURCES) <= attack.traits.budget
+    assert len(found) <= most_queries(attack, item, RESOURCES) <= attack.budget
     return found
 
 
@@ -52,17 +51,15 @@ def test_a_swap_puts_the_distractor_wherever_the_key_was_named_in_its_case() -> 
         "Gout hurts. Warfarin is bad, e.g. at night. Never give Warfarin or aspirins."
     )
     assert (found.options, found.stem) == (ITEM.options, ITEM.stem)
-    assert attack.supported(found) == "A"
     (dark,) = asked(PassageSwap(distractor="C"))
     assert "Iron salts is bad" in dark.passage
-    assert PassageSwap().supported(dark) == "C"
 
 
 def test_the_distractor_of_a_swap_is_drawn_evenly_by_the_seed() -> None:
     attack = PassageSwap()
-    letters = [attack.supported(asked(attack, seed=seed)[0]) for seed in range(300)]
-    assert Counter(letters).keys() == {"A", "C", "D"}
-    assert all(abs(n - 100) < 35 for n in Counter(letters).values())
+    names = [asked(attack, seed=seed)[0].edits[0].replacement for seed in range(300)]
+    assert Counter(names).keys() == {"Warfarin", "Iron salts", "Zinc"}
+    assert all(abs(n - 100) < 35 for n in Counter(names).values())
 
 
 def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
@@ -139,14 +136,13 @@ def test_a_true_sentence_names_a_distractor_and_not_the_key() -> None:
     orders = {tuple(each.passage for each in asked(attack, seed=seed)) for seed in range(60)}
     assert len(orders) == 6
     assert attack.validity(found[0], RESOURCES).valid is None
-    assert attack.supported(found[0]) is None
 
 
 def test_a_true_sentence_does_not_point_back_to_a_text_that_is_not_there() -> None:
     others = [PASSAGE, "Colds are common. It is treated with zinc.", "Zinc helps in colds."]
     resources = replace(tiny_resources(), passages=Passages.of(others))
     attack = PassageDistractor()
-    step: Any = next(attack.run(ITEM, rng_for(0, attack.traits.stream, "d", "q"), resources))
+    step: Any = next(attack.run(ITEM, rng_for(0, attack.stream, "d", "q"), resources))
     (query,) = (*step.queries, *step.then)
     assert query.candidate.passage.endswith("Zinc helps in colds.")
 
@@ -189,8 +185,8 @@ def test_no_passage_is_an_empty_one() -> None:
     ids=repr,
 )
 def test_a_lost_answer_is_refuted_where_the_evidence_is_changed(attack: Any) -> None:
-    assert attack.traits.changes_evidence
-    assert attack.traits.edits_only == {"passage"}
+    assert not attack.is_judged
+    assert attack.fields == {"passage"}
     found = attack.validity(Candidate(item=ITEM), RESOURCES)
     assert (found.valid, found.reason) == (False, "evidence_changed")
 

@@ -9,15 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.attacks.probes.brand_generic import BrandGeneric
-from medstress.attacks.probes.challenge import FRAMINGS, Challenge
-from medstress.attacks.probes.fabricated_detail import MITIGATION, NAMES, FabricatedDetail
-from medstress.attacks.probes.false_statement import KINDS, FalseStatement
-from medstress.attacks.probes.lasa import Lasa, shipped_pairs
-from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
-from medstress.attacks.probes.option_order import OptionOrder
-from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
-from medstress.attacks.probes.protocol import QuestionProbe
+from medstress.attacks.probes import (
+    FALSEHOODS,
+    FRAMINGS,
+    MITIGATION,
+    NAMES,
+    BrandGeneric,
+    Challenge,
+    ContextRemoved,
+    FabricatedDetail,
+    FalseStatement,
+    Lasa,
+    NoneOfTheOthers,
+    OptionOrder,
+    OptionsOnly,
+    Probe,
+    shipped_pairs,
+)
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
@@ -36,11 +44,9 @@ ITEM = Question(
 RESOURCES = replace(tiny_resources(), drugs=shipped_drug_names())
 
 
-def asked(probe: QuestionProbe, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
+def asked(probe: Probe, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
     assert probe.obstacle(item, RESOURCES) is None
-    found = list(probe.candidates(item, np.random.default_rng(seed), RESOURCES))
-    assert len(found) >= probe.most_queries(item, RESOURCES)
-    return found
+    return list(probe.variants(item, np.random.default_rng(seed), RESOURCES))
 
 
 def test_cyclic_orders_put_every_option_once_at_every_letter() -> None:
@@ -121,7 +127,7 @@ def test_two_options_never_read_alike() -> None:
     item = replace(ITEM, options=("Warfarin", "Coumadin"), key="A", context="")
     resources = replace(RESOURCES, drugs=names)
     probe = BrandGeneric()
-    assert not list(probe.candidates(item, np.random.default_rng(0), resources))
+    assert not list(probe.variants(item, np.random.default_rng(0), resources))
 
 
 def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None:
@@ -260,7 +266,7 @@ def test_an_option_is_quoted_within_a_sentence_without_its_lines_and_marks() -> 
 def test_false_statements_speak_of_the_answer_and_so_never_for_the_key_of_a_negated_question() -> (
     None
 ):
-    for kind, words in KINDS.items():
+    for kind, words in FALSEHOODS.items():
         assert "answer" in words or kind == "relation_inversion"
         assert "avoid" not in words
 
@@ -271,8 +277,8 @@ def test_a_challenge_is_said_after_the_answer() -> None:
     assert all((each.context, each.options) == (ITEM.context, ITEM.options) for each in found)
     wrong = {letter for letter in "ABD" if ITEM.option(letter) in found[3].follow_up}
     assert len(wrong) == 1
-    assert Challenge(framings=["neutral", "doubt"]).deterministic
-    assert not Challenge(framings=["neutral", "document"]).deterministic
+    assert not Challenge(framings=["neutral", "doubt"]).is_random
+    assert Challenge(framings=["neutral", "document"]).is_random
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.constraints import EditLimit, parse_edit_limit
-from medstress.attacks.protocol import SearchOn
+from medstress.attacks.names import EditLimit, edit_limit
+from medstress.attacks.protocol import most_queries
 from medstress.attacks.spans import distractor_spans, random_span, side_stream
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Mention, Question
@@ -67,7 +67,7 @@ def walk(
     attack: EntitySubstitution, item: Question = ITEM, seed: int = 0, resources: Any = RESOURCES
 ) -> list[Any]:
     """All queries of a search that never succeeds and is never refused."""
-    flow, found = attack.run(item, rng_for(seed, attack.traits.stream, "d", item.id), resources), []
+    flow, found = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources), []
     try:
         step = next(flow)
         while True:
@@ -150,53 +150,38 @@ def test_labels_name_what_was_written_and_not_what_follows_from_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "key"),
     [
-        (
-            {"victim_span": "nearst"},
-            "victim_span: expected one of nearest, random, saliency, got 'nearst'; did you mean "
-            "'nearest'?",
-        ),
-        ({"choices": "published"}, "choices: expected one of default, as_published, "
-            "as_released, got 'published'; did you mean 'as_published'?"),
-        ({"variants": 1}, "variants: expected one of exclude, mark, got 1"),
-        ({"goal": "K"}, f"goal = 'K': {GOALS}"),
-        ({"goal": "AB"}, f"goal = 'AB': {GOALS}"),
-        ({"goal": 1}, f"goal = 1: {GOALS}"),
-        ({"continue_on_invalid": "yes"}, "continue_on_invalid must be true or false, got 'yes'"),
-        ({"unreadable_is_success": 1}, "unreadable_is_success must be true or false, got 1"),
+        ({"victim_span": "nearst"}, "victim_span"),
+        ({"choices": "published"}, "choices"),
+        ({"variants": 1}, "variants"),
+        *(({"goal": goal}, "goal") for goal in ("K", "AB", 1)),
+        ({"continue_on_invalid": "yes"}, "continue_on_invalid"),
+        ({"unreadable_is_success": 1}, "unreadable_is_success"),
         *(
-            (
-                {"max_edit_distance": value},
-                "max_edit_distance must be a whole number of characters or {tokens = 3}, 0 for "
-                f"no limit, got {value!r}",
+            ({"max_edit_distance": value}, "max_edit_distance")
+            for value in (
+                *(-1, 2.0, True, "3", {"words": 3}, {"tokens": -1}, {"tokens": 1, "a": 2}, {}),
             )
-            for value in (-1, 2.0, True, "3", {"words": 3}, {"tokens": -1}, {"tokens": 1, "a": 2},
-                          {})
         ),
-        (
-            {"sampler": "exhaustive", "budget": 8},
-            "sampler 'exhaustive' takes no budget (it asks the whole vocabulary); leave budget = "
-            "8 out",
-        ),
+        ({"sampler": "exhaustive", "budget": 8}, "sampler 'exhaustive' takes no budget"),
         ({"sampler": "exhaustive", "n": 2}, "sampler 'exhaustive' takes no n"),
+        ({"sampels": "random"}, "unknown key 'sampels'; did you mean 'sampler'?"),
     ],
-)  # fmt: skip
-def test_a_key_out_of_range_is_refused_in_one_sentence(
-    given: dict[str, Any], sentence: str
-) -> None:
+)
+def test_a_key_out_of_range_is_refused_in_one_sentence(given: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError) as caught:
         EntitySubstitution(**{"sampler": "random", **given})
-    assert str(caught.value) == f"entity_substitution: {sentence}"
+    assert str(caught.value).startswith(f"entity_substitution: {key}")
 
 
 # Goals.
 def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
     random = {"sampler": "random"}
-    assert EntitySubstitution(**random).goal_for(None) == Untargeted()
-    assert EntitySubstitution(**random, goal="J").goal_for(None) == Targeted("J")
+    assert EntitySubstitution(**random).success == Untargeted()
+    assert EntitySubstitution(**random, goal="J").success == Targeted("J")
     released = EntitySubstitution(**random, goal="B", choices="as_released")
-    assert released.goal_for(None) == Targeted("B", unreadable=True)
+    assert released.success == Targeted("B", unreadable=True)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +295,7 @@ def test_another_victim_span_does_not_shift_the_draws_of_the_sampler() -> None:
 
 def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it() -> None:
     attack = EntitySubstitution(sampler="nearest", budget=1, victim_span="random")
-    assert not attack.traits.deterministic
+    assert attack.is_random
     found: dict[tuple[str, int], int] = {}
     for seed in range(600):
         (edit,) = walk(attack, seed=seed)[0].candidate.edits
@@ -329,7 +314,7 @@ def test_the_released_script_replaces_a_random_entity_of_the_nearest_option() ->
         for seed in range(40)
     }
     assert starts == {5, 16}
-    assert not attack.traits.deterministic
+    assert attack.is_random
 
 
 def test_the_released_script_rewrites_the_case_of_the_whole_name() -> None:
@@ -419,7 +404,7 @@ def test_an_edit_limit_counts_characters_or_words_as_cased(
 
 
 def test_no_limit_is_none() -> None:
-    assert parse_edit_limit(0, "a") is parse_edit_limit({"tokens": 0}, "a") is None
+    assert edit_limit(0) is edit_limit({"tokens": 0}) is None
 
 
 def test_names_beyond_the_limit_are_filtered_before_drawing() -> None:
@@ -470,11 +455,11 @@ def test_a_marked_variant_is_asked_and_a_name_of_another_option_never() -> None:
 # Exhaustive.
 def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
     attack = EntitySubstitution(sampler="exhaustive")
-    assert attack.traits.deterministic
-    assert attack.traits.search_on is SearchOn.ALWAYS
+    assert not attack.is_random
+    assert attack.ends == "all"
     assert attack.spec()["budget"] is None
     assert [name for _, name in asked(walk(attack))] == ["Near", "Middle", "Far", "DNA x"]
-    assert attack.most_queries(ITEM, RESOURCES) == 4
+    assert most_queries(attack, ITEM, RESOURCES) == 4
 
 
 def test_exhaustive_holds_only_so_many_queries_at_a_time() -> None:
@@ -495,7 +480,7 @@ def test_a_smaller_budget_asks_a_prefix_of_a_larger_one(sampler: dict[str, Any],
         # A budget that probes alone would use up is not touched.
         n = 0 if span == "saliency" and budget <= 4 else min(budget, len(longest))
         assert walk(attack, seed=3) == longest[:n]
-        assert attack.most_queries(ITEM, RESOURCES) == n
+        assert most_queries(attack, ITEM, RESOURCES) == n
 
 
 # No key duplicate is ever drawn, over any vocabulary.

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from medstress.backends.turns import ChatTemplate
-from medstress.core.calls import Message, without_system
+from medstress.backends.turns import ChatTemplate, without_system
+from medstress.core.calls import Message
 from medstress.core.errors import PermanentBackendError, UsageError
 
 TURNS = "{% for m in messages %}{GUARD}<{{ m.role }}>{{ m.content }}{% endfor %}<reply>"

@@ -620,8 +620,8 @@ def test_rows_of_another_shape_are_named_or_skipped_with_their_count(read, refus
 
 
 def test_rows_of_another_source_name_it(refusal):
-    rows = [{"question": "Does it?", "context": {"contexts": ["a"]}, "final_decision": "yes"}]
-    assert refusal(rows, "q.jsonl").endswith('give name = "nli"')
+    rows = [{"premise": "It does.", "hypothesis": "Does it?", "score": 3}]
+    assert refusal(rows, "q.jsonl").endswith('give name = "pairs"')
 
 
 def test_a_file_of_another_format_says_how_to_name_it(refusal):
@@ -686,16 +686,6 @@ def test_published_and_usual_forms_are_read(read, rows, key):
             {"question": "Which?", **dict(zip(("opa", "opb"), "xy", strict=True))},
             "jsonl",
             "published without answers, take train or validation",
-        ),
-        (
-            {"pubid": 1, "question": "Is it?", "context": {"contexts": ["It is."]}},
-            "nli",
-            "published without answers; take one with labels",
-        ),
-        (
-            {"id": "1", "QUESTION": "Is it?", "CONTEXTS": ["It is."]},
-            "nli",
-            "published without answers; take one with labels",
         ),
     ],
 )

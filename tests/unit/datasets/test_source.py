@@ -103,7 +103,6 @@ TAKES = {
     "iob": "path types scheme documents on_bad_labels",
     "pubtator": "path types",
     "brat": "path types",
-    "nli": "path columns encoding sheet",
     "pairs": "path columns scale encoding sheet",
     "hub": "path hub split types scheme columns scale on_bad_labels answer_base encoding sheet",
 }

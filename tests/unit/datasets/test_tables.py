@@ -247,19 +247,11 @@ def test_a_saved_folder_with_splits_needs_the_key(tmp_path):
     assert len(read(tmp_path / "all", "hub", split="test").questions) == 2
 
 
-def test_saved_tags_and_labelled_pairs_are_read_as_such(tmp_path):
+def test_saved_tags_are_read_as_such(tmp_path):
     tags = {"ner_tags": {"feature": {"names": ["O", "B-Drug"], "_type": "ClassLabel"}}}
     tokens = {"tokens": [["Aspirin", "helps"]], "ner_tags": [[1, 0]]}
     (item,) = read(saved(tmp_path / "tokens", tokens, tags), "hub").items
     assert item.labels == ("B-Drug", "O")
-    asked = {
-        "pubid": [1, 2],
-        "question": ["Does it?", "Is it?"],
-        "context": [{"contexts": ["It", "does."]}] * 2,
-        "final_decision": ["yes", "no"],
-    }
-    first, second = read(saved(tmp_path / "asked", asked), "hub").items
-    assert (first.text_a, first.label, second.label) == ("It does.", "yes", "no")
 
 
 def test_a_saved_folder_without_its_files_or_that_leads_elsewhere_is_refused(tmp_path):
@@ -296,11 +288,11 @@ def test_the_parts_of_a_table_are_read_together(tmp_path):
     assert read(tmp_path, "hub").source_hash != first
 
 
-def test_the_parts_of_labelled_pairs_are_read_together(tmp_path):
-    for n, label in enumerate(["yes", "no"]):
-        row = {"text_a": "One.", "text_b": f"Two {n}.", "label": label}
+def test_the_parts_of_pairs_are_read_together(tmp_path):
+    for n in range(2):
+        row = {"id": f"p{n}", "text_a": "One.", "text_b": f"Two {n}.", "score": n}
         polars.DataFrame([row]).write_parquet(tmp_path / f"{n:04}.parquet")
-    assert [item.label for item in read(tmp_path, "hub").items] == ["yes", "no"]
+    assert [item.score for item in read(tmp_path, "hub").items] == [0, 1]
 
 
 def test_a_cell_may_be_long(write):

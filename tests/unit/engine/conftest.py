@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.attacks.protocol import Attack, Ends
 from medstress.core.calls import Backend
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Ask, Predict
@@ -37,13 +37,9 @@ class ByHand(Attack):
     body: Callable[[Question, Any], Any] | None = None
     reason: str | None = None
     told: list[Any] = field(default_factory=list, compare=False)
-    told_of: Mapping[str, Any] = field(default_factory=dict)
-    """Traits that are not the default."""
-
-    @property
-    def traits(self) -> AttackTraits:
-        given = {"stream": "by_hand", "budget": self.budget, "deterministic": True}
-        return AttackTraits(**{**given, **self.told_of})
+    ends: Ends = "success"
+    name = "by_hand"
+    is_random = False
 
     def spec(self) -> dict[str, Any]:
         return {"name": "by_hand", "lists": self.lists, "budget": self.budget}

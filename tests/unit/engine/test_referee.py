@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.protocol import Validity
 from medstress.core.calls import Chosen, Failure, Reply
 from medstress.core.errors import TrialError
 from medstress.core.outcomes import Outcome, Verdict
@@ -173,7 +173,7 @@ def test_a_probe_counts_and_is_never_a_success(
 def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
     by_hand: Make, trial_of: Make
 ) -> None:
-    attack = by_hand(("bad",), ("bad",), told_of={"search_on": SearchOn.ALWAYS})
+    attack = by_hand(("bad",), ("bad",), ends="all")
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert [(p.is_success, p.reached_goal) for (p,) in attack.told] == [(True, False)] * 2
     assert (result.first_success, result.n_asked) == (1, 2)
@@ -182,7 +182,7 @@ def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
 def test_of_unknown_validity_the_search_does_not_go_on(
     by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attack = by_hand(("bad",), ("bad",), told_of={"search_on": SearchOn.INVALID})
+    attack = by_hand(("bad",), ("bad",), ends="valid")
     monkeypatch.setattr(type(attack), "validity", lambda *_: Validity())
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert (result.n_asked, result.valid, result.first_valid_success) == (1, None, None)

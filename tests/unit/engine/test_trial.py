@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.passages.other import PassageNone
-from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.attacks.passages import PassageNone
+from medstress.attacks.protocol import Attack
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
 from medstress.core.errors import BudgetExhausted
@@ -451,13 +451,12 @@ def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
 class Probing(Attack):
     """Reads the clean answer, probes with `bad`, then asks `y`."""
 
-    traits = AttackTraits(stream="probing", budget=2, deterministic=True)
+    name = "probing"
+    budget = 2
+    is_random = False
 
     def __init__(self) -> None:
         self.told: list[Prediction] = []
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": "probing", "budget": 2}
 
     def obstacle(self, item: Question, resources: Any) -> None:
         return None
@@ -491,4 +490,4 @@ def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of: Make) -> N
     attack = Probing()
     rounds, result = play(trial_of(attack), by_option())
     assert attack.told[0] == result.before
-    assert len(rounds) == 1 + attack.traits.budget
+    assert len(rounds) == 1 + attack.budget

@@ -13,7 +13,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.parts import open_victims
-from medstress.kinds.examples import draw_examples
+from medstress.kinds.victims import draw_examples
 
 
 def write(folder: Path, n: int = 8) -> None:

@@ -22,8 +22,6 @@ from medstress.files.toml_values import toml_value
 
 QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}
 PAIRS = "text_a\ttext_b\tscore\na b\tc d\t1.0\na c\tc d\t2.0\n"
-PAIR = {"text_a": "Aspirin helps.", "text_b": "It works."}
-LABELS = ("entailment", "contradiction")
 SERVER = {"model": "org/big", "base_url": "http://127.0.0.1:9/v1"}
 
 
@@ -37,8 +35,6 @@ def here(tmp_path, monkeypatch):
     write_rows(tmp_path / "passages.jsonl", [{**row, "passage": "Aspirin."} for row in rows])
     (tmp_path / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
     (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
-    pairs = [{"id": label, **PAIR, "label": label} for label in LABELS]
-    write_rows(tmp_path / "n.jsonl", pairs)
     (tmp_path / "own.py").write_text("def answer(prompts):\n    return prompts\n", "utf-8")
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     for name, architecture in (
@@ -58,7 +54,6 @@ def write_rows(path, rows):
 
 AS = {
     "p.tsv": ["dataset.name=pairs"],
-    "n.jsonl": ["dataset.name=nli"],
 }
 """Data whose ending does not say what they are -> the override that does."""
 
@@ -74,7 +69,7 @@ def tables(source, data="q.jsonl"):
     return check_experiment(raw)
 
 
-@pytest.mark.parametrize("data", ["q.jsonl", "passages.jsonl", "t.iob", "p.tsv", "n.jsonl"])
+@pytest.mark.parametrize("data", ["q.jsonl", "passages.jsonl", "t.iob", "p.tsv"])
 def test_each_kind_of_data_gets_an_attack_that_takes_it(data):
     checked = tables(first(data), data)
     is_questions = data in ("q.jsonl", "passages.jsonl")
@@ -103,9 +98,6 @@ def test_each_kind_of_data_gets_an_attack_that_takes_it(data):
         ("passages.jsonl", SERVER, ("openai", "generate", "open_book_chat")),
         ("t.iob", {"model": "owner/name"}, ("transformers", None, "qstab")),
         ("p.tsv", {"model": "causal"}, ("sentence_transformers", None, "qstab")),
-        ("n.jsonl", {"model": "classifier"}, ("transformers", "head", "qstab")),
-        ("n.jsonl", {"model": "causal"}, ("transformers", None, "qstab")),
-        ("n.jsonl", SERVER, ("openai", "generate", "chat")),
     ],
 )
 def test_a_name_becomes_the_back_end_and_the_way_to_answer_that_fit(data, given, expected):

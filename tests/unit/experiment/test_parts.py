@@ -13,7 +13,7 @@ from medstress.experiment.file.config import AttackTable, VictimTable
 from medstress.experiment.file.labels import unique_labels
 from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import make_attacks, open_victims
-from medstress.kinds.prompted import task_of
+from medstress.kinds.victims import task_of
 from medstress.running.dry_run import dry_run
 from medstress.running.prepare import Watcher, prepare
 from medstress.tasks.multiple_choice import AnswerBy

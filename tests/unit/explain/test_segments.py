@@ -17,10 +17,9 @@ from medstress.core.text import Edit
 from medstress.explain.outputs import outputs_of
 from medstress.explain.segments import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.entity_tagging import EntityTagging
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import load_prompts
-from medstress.tasks.similarity import Similarity
+from medstress.tasks.sentences import EntityTagging, Similarity
 from medstress.tasks.templates import Template, load_template
 
 QUESTION = Question(

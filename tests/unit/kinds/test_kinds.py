@@ -12,8 +12,8 @@ from medstress.core.outcomes import Outcome
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.kinds import KINDS, Kind, kind_of, kind_of_all
-from medstress.kinds.nli.item import LabelledPair
 from medstress.store.codec import decode_item, encode_item
+from medstress.testing.attacks import answered
 
 ITEMS: dict[str, Any] = {
     "questions": Question(
@@ -29,21 +29,11 @@ ITEMS: dict[str, Any] = {
         id="t", tokens=("no", "aspirin"), labels=("O", "B-Drug"), metadata={"document": "7"}
     ),
     "sentence pairs": SentencePair(id="s", text_a="A cat.", text_b="A dog.", score=1.5),
-    "labelled pairs": LabelledPair(
-        id="n",
-        text_a="He has flu.",
-        text_b="Is he ill?",
-        label="yes",
-        labels=("yes", "no", "maybe"),
-        asks=True,
-        mentions=(Mention(field="text_a", start=7, end=10, type="T047"),),
-    ),
 }
 EDITS = {
     "questions": Edit(field="B", start=0, end=4, replacement="Scurvy"),
     "tagged texts": Edit(field="tokens", start=1, end=2, replacement="salicylic acid"),
     "sentence pairs": Edit(field="text_a", start=2, end=5, replacement="cow"),
-    "labelled pairs": Edit(field="text_b", start=0, end=2, replacement="Was"),
 }
 
 every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -52,11 +42,8 @@ every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_kind_has_its_own_name_task_mark_and_items() -> None:
     for name in ("name", "task", "item"):
         assert len({getattr(kind, name) for kind in KINDS}) == len(KINDS)
-    assert len({item.tag for item in ITEMS.values()}) == len(KINDS)
     assert {kind.name for kind in KINDS} == set(ITEMS)
     assert kind_of_all([]) is KINDS[0]
-    with pytest.raises(TypeError, match="got int"):
-        kind_of(3)
 
 
 @every
@@ -78,22 +65,23 @@ def test_an_edit_shows_in_the_candidate_and_in_the_item_that_it_becomes(kind: Ki
     (unit, edit) = ITEMS[kind.name].units()[0], EDITS[kind.name]
     candidate = unit.candidate((edit,))
     assert unit.replaced(edit) != edit.replacement
-    changed = kind.changed(candidate)
-    assert kind.values(changed.units()[0].candidate()) == kind.values(candidate)
-    assert kind.values(candidate) != kind.values(unit.candidate())
+    changed = unit.changed((edit,))
+    assert candidate.item is unit
+    assert changed.row() != unit.whole.row()
     assert changed.hash != unit.hash
+    assert unit.changed(()).row() == unit.whole.row()
 
 
 @every
 def test_a_made_up_answer_is_right_or_wrong_and_its_score_says_so(kind: Kind) -> None:
     unit = ITEMS[kind.name].units()[0]
-    right, wrong = (kind.answered(unit, right=given) for given in (True, False))
+    right, wrong = (answered(unit, right=given) for given in (True, False))
     assert (right.outcome, wrong.outcome) == (Outcome.RIGHT, Outcome.WRONG)
     if right.scores is not None and wrong.scores is not None:
         assert unit.right_score(right.scores) > unit.right_score(wrong.scores)
-    if unit.letters:
-        assert right.answer == unit.gold
-        assert wrong.answer in set(unit.letters) - {unit.gold}
+    if unit.choices:
+        assert right.answer == unit.key
+        assert wrong.answer in set(unit.choices) - {unit.key}
 
 
 def test_an_item_of_a_kind_that_is_not_known_is_refused() -> None:

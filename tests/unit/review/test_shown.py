@@ -8,7 +8,6 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.kinds.nli.item import LabelledPair
 from medstress.review.controls import default_number
 from medstress.review.page import room_page
 from medstress.review.shown import planted, shown
@@ -60,15 +59,6 @@ def test_an_entity_is_marked_where_it_stands_now_and_its_type_is_the_key():
     ((_, parts),) = case.texts
     assert parts == ((False, "there is"), (True, "folic acid"), (False, "today"))
     assert (case.options, case.key) == (("Disease", "Drug"), "B")
-
-
-def test_a_labelled_pair_shows_both_texts_and_its_labels():
-    pair = LabelledPair(
-        id="1", text_a="It rains.", text_b="It is wet.", label="yes", labels=("no", "yes")
-    )
-    case = shown(pair, (Edit(field="text_a", start=3, end=8, replacement="snows"),))
-    assert [parts[0][1] for _, parts in case.texts] == ["It snows.", "It is wet."]
-    assert (case.options, case.key) == (("no", "yes"), "B")
 
 
 def test_what_has_no_key_is_no_case():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.protocol import AttackTraits, SearchOn
+from medstress.attacks.protocol import Attack
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
 from medstress.running.expected import Usual, expected, size_of, written
@@ -18,16 +18,31 @@ QUESTION = Question(id="1", stem="Which drug?", options=("a", "b", "c", "d"), ke
 USUAL = Usual(accuracy=0.6, flips=0.3)
 
 
-def simulated(traits: AttackTraits, n: int, draws: random.Random) -> tuple[int, bool]:
+class Planned(Attack):
+    """An attack that declares what it is given, and asks nothing here."""
+
+    name = "planned"
+
+    def __init__(self, **declared: Any) -> None:
+        vars(self).update(declared)
+
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        return None
+
+    def run(self, item: Any, rng: Any, resources: Any) -> Any:
+        yield from ()
+
+
+def simulated(attack: Attack, n: int, draws: random.Random) -> tuple[int, bool]:
     """One trial: queries about the edited item, and whether a right answer was lost."""
     right = draws.random() < USUAL.accuracy
-    if not right and not traits.attack_all and not traits.is_static:
-        return min(n, int(traits.asks_wrong)), False
+    if not right and not attack.every_item:
+        return min(n, int(attack.is_control)), False
     asked, lost = 0, False
     for _ in range(n):
         asked += 1
         lost = lost or draws.random() < USUAL.flips
-        if lost and traits.search_on is not SearchOn.ALWAYS:
+        if lost and attack.ends != "all":
             break
     return asked, lost and right
 
@@ -37,24 +52,24 @@ def simulated(traits: AttackTraits, n: int, draws: random.Random) -> tuple[int, 
     [
         (1, {}),
         (5, {}),
-        (5, {"search_on": SearchOn.ALWAYS}),
-        (5, {"attack_all": True}),
-        (5, {"asks_wrong": True}),
-        (0, {"asks_wrong": True}),
-        (1, {"is_static": True}),
+        (5, {"ends": "all"}),
+        (5, {"ends": "all", "every_item": True}),
+        (5, {"is_control": True}),
+        (0, {"is_control": True}),
+        (1, {"every_item": True}),
     ],
 )
 def test_expected_queries_are_the_mean_of_simulated_searches(n: int, keys: dict[str, Any]) -> None:
-    traits, draws = AttackTraits(stream="s", budget=max(n, 1), **keys), random.Random(0)
-    trials = [simulated(traits, n, draws) for _ in range(20_000)]
-    queries, lost = expected(traits, n, USUAL)
+    attack, draws = Planned(**keys), random.Random(0)
+    trials = [simulated(attack, n, draws) for _ in range(20_000)]
+    queries, lost = expected(attack, n, USUAL)
     assert queries == pytest.approx(sum(q for q, _ in trials) / len(trials), abs=0.05)
     assert lost == pytest.approx(sum(s for _, s in trials) / len(trials), abs=0.02)
 
 
 def test_a_victim_that_never_flips_is_asked_for_the_whole_budget() -> None:
     usual = Usual(accuracy=1.0, flips=0.0)
-    assert expected(AttackTraits(stream="s", budget=7), 7, usual) == (7.0, 0.0)
+    assert expected(Planned(), 7, usual) == (7.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
 from medstress.core.text import Edit
-from medstress.tasks.entity_tagging import EntityTagging, marked_entities
-from medstress.tasks.similarity import Similarity
+from medstress.tasks.sentences import EntityTagging, Similarity, marked_entities
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")

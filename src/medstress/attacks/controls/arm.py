@@ -6,9 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.controls.control import Control
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Turns, Validity
-from medstress.core.items import Candidate, Question
+from medstress.attacks.controls.harmless import Control
+from medstress.attacks.protocol import (
+    Attack,
+    Ends,
+    Need,
+    TurnAttack,
+    Validity,
+    most_queries,
+    never_lost,
+)
+from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.outcomes import Goal, Replaced
 from medstress.core.queries import Ask, Predict, Replies, Step, Steps
 from medstress.core.resources import Resources
@@ -20,105 +28,136 @@ if TYPE_CHECKING:
 
 LEAST_FILLED = 0.95
 """Share of the attackable items on which a control must be able to ask as often as the attack."""
+_OF_ATTACK: frozenset[Need] = frozenset(("names", "drugs", "mentions", "passages", "turns"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ControlArm(Attack):
     """A control beside one attack, with its items, goal, seeds and number of queries.
 
     It asks, item by item, at most as many perturbed queries as the attack could have asked there,
     and one about an item that is wrong at baseline.
-    The first success ends it: what the attack does after a success changes no rate. Beside an
-    attack that keeps the answers to all its variants, it asks all of its own, of all items. The
-    draws are those of the control, so the arms of attacks with equal budget, goal and seeds ask the
-    same and pay once.
+    The first success ends it: what the attack does after a success changes no rate. Beside a probe
+    it asks all of its variants, of all items. The draws are those of the control, so the arms of
+    attacks with equal budget, goal and seeds ask the same and pay once.
     """
 
-    control: Control
+    harmless: Control
     """What is asked."""
     of: Attack
     """The attack that it controls."""
+    most: int | None = None
+    """The most queries that the attack could ask about the item of a trial; see `at`."""
+    edited: frozenset[str] | None = None
+    """The fields that the attack edits in that trial, letters of options among them."""
 
     @property
-    def traits(self) -> AttackTraits:
-        """Those of the control, with what the arm shares with its attack."""
-        ours, theirs = self.control.traits, self.of.traits
-        return replace(
-            ours,
-            budget=theirs.budget,
-            deterministic=theirs.deterministic,
-            goal=theirs.goal,
-            unreadable_is_success=theirs.unreadable_is_success,
-            needs_entities=theirs.needs_entities,
-            needs_names=ours.needs_names or theirs.needs_names,
-            needs_passages=ours.needs_passages or theirs.needs_passages,
-            repeats=theirs.repeats,
-            search_on=SearchOn.ALWAYS if theirs.keeps_answers else SearchOn.NEVER,
-            attack_all=theirs.keeps_answers,
-            asks_wrong=not theirs.in_turns and not theirs.keeps_answers,
-            keeps_answers=theirs.keeps_answers,
-            reasoning_tokens=theirs.reasoning_tokens,
-        )
+    def stream(self) -> str:
+        """That of the control."""
+        stream: str = self.harmless.stream
+        return stream
+
+    @property
+    def budget(self) -> int:
+        """That of the attack."""
+        return self.of.budget
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Those of the control, and what the attack reads; names only if the attack draws them."""
+        return (self.harmless.needs - {"names"}) | (self.of.needs & _OF_ATTACK)
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Those of the control, and those of the attack if half of the edits are there."""
+        return self.harmless.fields | (self.of.fields if self.harmless.is_near else frozenset())
+
+    @property
+    def success(self) -> Goal:
+        """That of the attack; `replaced` is any option that the attack edits."""
+        goal = self.of.success
+        if isinstance(goal, Replaced) and self.harmless.keeps_options:
+            return replace(goal, options=self.edited and self.edited & set(LETTERS))
+        return goal
+
+    @property
+    def ends(self) -> Ends:
+        """The first success, unless it stands beside a probe."""
+        return "all" if self.of.is_probe else "success"
+
+    @property
+    def is_random(self) -> bool:
+        """That of the attack: arms have its seeds."""
+        return self.of.is_random
+
+    @property
+    def every_item(self) -> bool:
+        """Beside a probe."""
+        return self.of.is_probe
+
+    @property
+    def repeats(self) -> int:
+        """Those of the attack."""
+        return self.of.repeats
+
+    control = None
+    is_control = True
 
     def spec(self) -> dict[str, Any]:
         """Return the control's parameters and, under `control_of`, those of the attack."""
-        own = {**self.control.spec(), "budget": self.traits.budget}
-        return {**own, "control_of": self.of.spec()}
+        return {**self.harmless.spec(), "budget": self.budget, "control_of": self.of.spec()}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the attack or the control cannot be used on the item, or None."""
-        return self.of.obstacle(item, resources) or self.control.obstacle(item, resources)
+        return self.of.obstacle(item, resources) or self.harmless.obstacle(item, resources)
 
-    def goal_for(self, item: Question) -> Goal:
-        """Return the goal of the attack."""
-        return self.of.goal_for(item)
+    def at(self, item: Question, rng: Draws, resources: Resources) -> ControlArm:
+        """Return the arm for one trial.
 
-    def goal_on(self, item: Question, resources: Resources) -> Goal:
-        """Return the goal of the attack; `replaced` is any option that the attack may edit."""
-        goal = self.of.goal_on(item, resources)
-        if isinstance(goal, Replaced) and self.control.keeps_options:
-            return replace(goal, options=self.of.edited_options(item, resources))
-        return goal
+        Args:
+            item: an item that it can be asked about.
+            rng: the random numbers of the attack's trial.
+            resources: what the attack may read.
+        """
+        queries = never_lost(self.of, item, resources, rng)
+        if queries is None:
+            return replace(self, most=self.budget)
+        edited = {edit.field for query in queries for edit in query.candidate.edits}
+        return replace(self, most=len(queries), edited=frozenset(edited))
 
-    def edited_options(self, item: Question, resources: Resources) -> frozenset[str] | None:
-        """Return those of the attack."""
-        return self.of.edited_options(item, resources)
-
-    def on_trial(self, seed: int | None, repeat: int) -> ControlArm:
-        """Return the arm beside one trial of its attack."""
-        of = self.of.on_trial(seed, repeat)
-        return self if of is self.of else replace(self, of=of)
-
-    def turns(self, item: Question, rng: Draws) -> Turns:
-        """Return the attack's conversation."""
-        return self.of.turns(item, rng)
-
-    def validity(self, candidate: Candidate, resources: Resources) -> Validity | None:
-        """Judge as the control does."""
-        return self.control.validity(candidate, resources)
-
-    def most_queries(self, item: Question, resources: Resources) -> int:
-        """Return what the attack could ask, or the number of variants if it is smaller."""
-        most = self.of.most_queries(item, resources)
-        return min(most, self.control.n_variants(item, resources))
+    @property
+    def near(self) -> frozenset[str]:
+        """The fields that the attack edits in this trial, if the control edits near them."""
+        edited = self.edited or () if self.harmless.is_near else ()
+        return frozenset(x for x in edited if ("options" if x in LETTERS else x) in self.fields)
 
     def fills(self, item: Question, resources: Resources) -> bool:
         """Return whether the control can ask as often as the attack could."""
-        most = self.of.most_queries(item, resources)
-        return self.control.n_variants(item, resources) >= most
+        most = most_queries(self.of, item, resources)
+        return self.harmless.n_variants(item, resources) >= most
+
+    def validity(self, candidate: Candidate, resources: Resources) -> Validity | None:
+        """Judge as the control does."""
+        return self.harmless.validity(candidate, resources)
 
     def run(self, item: Question, rng: Draws, resources: Resources) -> Steps[Candidate | None]:
         """Ask what the control asks; in a conversation each query is an attempt."""
-        most = self.of.most_queries(item, resources)
-        steps = self.control.ask(item, rng, resources, most)
-        if not self.traits.in_turns:
+        most = most_queries(self.of, item, resources) if self.most is None else self.most
+        steps = self.harmless.ask(item, rng, resources, most, self.near)
+        if "turns" not in self.needs:
             return (yield from steps)
         return (yield from _numbered(steps))
 
 
 def control_arm(control: Control, attack: Attack) -> ControlArm:
-    """Put a control beside an attack; see `Control.beside`."""
-    return ControlArm(control=control.beside(attack), of=attack)
+    """Put a control beside an attack; see `Control.for_attack`."""
+    return ControlArm(harmless=control.for_attack(attack), of=attack)
+
+
+def turn_attack(attack: Attack) -> TurnAttack | None:
+    """Return what says how the conversation of an attack or its control begins, or None."""
+    of = attack.of if isinstance(attack, ControlArm) else attack
+    return of if isinstance(of, TurnAttack) and "turns" in of.needs else None
 
 
 def _numbered(steps: Steps[Candidate | None]) -> Generator[Step, Replies, Candidate | None]:

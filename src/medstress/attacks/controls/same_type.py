@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from medstress.attacks.controls.control import Control
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
-from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget
-from medstress.attacks.entity_substitution import MAX_BUDGET, EntitySubstitution
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from medstress.attacks.controls.harmless import Budget, Control
+from medstress.attacks.discrete_zoo.attack import AttackedEntity, DiscreteZoo, QueryBudget
+from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.names import MAX_BUDGET, LeavesOut
+from medstress.attacks.protocol import (
+    Attack,
+    Need,
+    Validity,
+    most_queries,
+    never_wrong,
+    parameters,
+)
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask, Predict, Replies, Steps, ask_in_turn
+from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -26,17 +32,15 @@ Named: TypeAlias = EntitySubstitution | DiscreteZoo
 """The attacks that replace an entity by another name of its type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomNames(Control):
+class RandomNames(LeavesOut, Control):
     """Ask names drawn with equal probability, where another attack chooses them.
 
     Spans, exclusions, limits and random stream are those of that attack, so that random sampling
     on the same spans asks the same names.
     """
 
-    name: ClassVar[str] = NAME
-    keeps_options: ClassVar[bool] = False
-    lack: ClassVar[str] = ""  # the attack says why
+    name = NAME
+    keeps_options = False
 
     @property
     @abstractmethod
@@ -44,18 +48,19 @@ class RandomNames(Control):
         """The attack whose names are replaced by random ones."""
 
     @property
-    def traits(self) -> AttackTraits:
-        """Those of a control, with what random names share with the attack."""
-        theirs = self.like.traits
-        return replace(
-            self._traits(),
-            stream=theirs.stream,
-            needs_entities=True,
-            needs_scores=theirs.needs_scores,
-            may_be_refuted=theirs.may_be_refuted,
-            edits_only=theirs.edits_only,
-            puts_one_name=True,
-        )
+    def stream(self) -> str:
+        """That of the attack."""
+        return self.like.stream
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Those of the attack."""
+        return self.like.needs
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Those of the attack."""
+        return self.like.fields
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters."""
@@ -73,11 +78,11 @@ class RandomNames(Control):
             return "it asks every name, as random names would"
         return None
 
-    def beside(self, attack: Attack) -> Control:
+    def for_attack(self, attack: Attack) -> Control:
         """Return random names in the attack's spans."""
         if not isinstance(attack, EntitySubstitution | DiscreteZoo):
             return self
-        return SameTypeBeside(budget=self.budget, attack=attack)
+        return SameTypeAs(attack=attack)
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why no name may be put in, or None."""
@@ -93,26 +98,21 @@ class RandomNames(Control):
 
     def n_variants(self, item: Question, resources: Resources) -> int:
         """Return the number of names, with the probes of the spans, up to 1,000."""
-        return replace(self._random(), budget=MAX_BUDGET).most_queries(item, resources)
+        return most_queries(replace(self._random(), budget=MAX_BUDGET), item, resources)
 
-    def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:
+    def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
         """Yield what is asked of a victim that never errs."""
-        steps = self.ask(item, rng, resources, MAX_BUDGET)
-        replies: Replies | None = None
-        held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
-        while True:
-            try:
-                step = next(steps) if replies is None else steps.send(replies)
-            except StopIteration:
-                return
-            queries = step.queries if isinstance(step, Ask) else ()
-            yield from queries
-            replies = (held,) * len(queries)
+        return (query.candidate for query in never_wrong(self, item, rng, resources))
 
     def ask(
-        self, item: Question, rng: Generator, resources: Resources, most: int
+        self,
+        item: Question,
+        rng: Generator,
+        resources: Resources,
+        most: int,
+        edited: Collection[str] = (),
     ) -> Steps[Candidate | None]:
-        """Ask up to `most` names, until one reaches the goal; probes of spans count."""
+        """See `Control.ask`; probes of spans count."""
         attack = self._random()
         if isinstance(attack, EntitySubstitution):
             budget = min(most, MAX_BUDGET)
@@ -123,18 +123,23 @@ class RandomNames(Control):
 
     def _random(self) -> Named:
         like = self.like
-        if isinstance(like, EntitySubstitution):
-            return replace(like, sampler="random", n=None)
-        return like
+        return (
+            replace(like, sampler="random", n=None)
+            if isinstance(like, EntitySubstitution)
+            else like
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parameters
 class SameType(RandomNames):
     """Ask random names of the type in the distractor entity nearest to the key.
 
-    As an attack of its own it is random sampling. Beside an attack it uses that attack's
-    spans and exclusions, so that the difference is what the choice of names is worth.
+    As an attack of its own it is random sampling. As a control it uses the spans and exclusions
+    of its attack, so that the difference is what the choice of names is worth.
     """
+
+    budget: Budget = 8
+    """Names asked, 1 to 1,000."""
 
     @property
     def like(self) -> Named:
@@ -142,8 +147,8 @@ class SameType(RandomNames):
         return EntitySubstitution(sampler="random", budget=self.budget)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SameTypeBeside(RandomNames):
+@dataclass(frozen=True, kw_only=True)
+class SameTypeAs(RandomNames):
     """Random names in the spans of an attack."""
 
     attack: Named
@@ -153,6 +158,11 @@ class SameTypeBeside(RandomNames):
     def like(self) -> Named:
         """That attack."""
         return self.attack
+
+    @property
+    def budget(self) -> int:
+        """That of the attack."""
+        return min(self.attack.budget, MAX_BUDGET)
 
 
 def _ask_in_rounds(

@@ -9,22 +9,14 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
-from medstress.attacks.choices import exclusions
-from medstress.attacks.constraints import (
-    Replacements,
-    case_copy,
-    count_excluded,
-    goal_obstacle,
-    parse_edit_limit,
-    rule_validity,
-)
 from medstress.attacks.discrete_zoo.gradient import (
+    Floats,
     Indices,
     cosines,
     estimate_gradient,
@@ -32,24 +24,93 @@ from medstress.attacks.discrete_zoo.gradient import (
     margin_score,
     most_similar,
 )
-from medstress.attacks.discrete_zoo.parameters import NAME, ZooParameters
-from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget, spans_with_vectors
-from medstress.attacks.protocol import AttackTraits, SearchOn, Validity
-from medstress.attacks.spans import distractor_spans, key_log_probs_without
+from medstress.attacks.names import (
+    BY_CHOICES,
+    MAX_BUDGET,
+    Choices,
+    EditDistance,
+    GoalText,
+    Substitution,
+    Variants,
+)
+from medstress.attacks.protocol import Need, parameters
+from medstress.attacks.spans import distractor_spans, key_log_probs_without, span_text
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Prediction
-from medstress.core.queries import Predict, Replies, Step, Steps, clean_answer
-from medstress.core.resources import Exclusions, Resources
+from medstress.core.queries import Predict, Replies, Step, Steps, ask, clean_answer
+from medstress.core.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Rng
 
 _Part: TypeAlias = Generator[Step, Replies, Candidate | None]
+SAME_VECTOR = 1e-6
+"""A name closer than this to the span in the embedding gives no direction and is not asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteZoo(ZooParameters):
+class QueryBudget:
+    """The queries left in one trial."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def ask(
+        self, query: Predict, then: Sequence[Predict] = ()
+    ) -> Generator[Step, Replies, Prediction]:
+        """Ask one query and count it."""
+        self.left -= 1
+        (answer,) = yield from ask([query], then=then)
+        return answer
+
+
+class AttackedEntity:
+    """One entity under attack, and the names that may still replace it."""
+
+    def __init__(
+        self,
+        item: Question,
+        span: Mention,
+        resources: Resources,
+        allowed: Indices,
+        threshold: float | str,
+        cased: Callable[[str, str], str],
+    ) -> None:
+        names = resources.perturbations
+        self.item = item
+        self.span = span
+        self.text = span_text(item, span)
+        self.names = names.names
+        self._cased = cased
+        self.vectors = names.vectors
+        origin = names.vector(self.text)
+        self.origin: Floats = origin / np.linalg.norm(origin)
+        self.similarity = cosines(self.vectors, self.origin)
+        self.open = np.zeros(len(self.names), dtype=np.bool_)
+        self.open[allowed] = True
+        if not isinstance(threshold, str):
+            self.open &= self.similarity >= threshold
+        # Exclude e0 itself under another spelling; in float64, as float32 is too coarse.
+        near = np.flatnonzero(self.open & (self.similarity > 1 - 1e-5))
+        lengths = np.linalg.norm(self.vectors_of(near) - self.origin, axis=1)
+        self.open[near[lengths < SAME_VECTOR]] = False
+
+    def pool(self, size: int) -> Indices:
+        """Return the open names most similar to the entity, shape (<= size,)."""
+        return most_similar(self.similarity, np.flatnonzero(self.open), size)
+
+    def vectors_of(self, names: Indices) -> Floats:
+        """Return the vectors of names, shape (n, n_dimensions)."""
+        return np.asarray(self.vectors[names], dtype=np.float64)
+
+    def candidate(self, name: int) -> Candidate:
+        """Return the item with the entity replaced by this name."""
+        replacement = self._cased(self.names[name], self.text)
+        return Candidate(item=self.item).edit(self.span, replacement)
+
+
+@parameters
+class DiscreteZoo(Substitution):
     """Ask a few names near a distractor entity, then the one that their scores point to.
 
     At one entity e0: M names c_i, drawn from its nearest in the embedding, are asked; from the
@@ -66,51 +127,102 @@ class DiscreteZoo(ZooParameters):
     the released code*: it takes the step (docs: discrete-zoo).
     """
 
-    @property
-    def traits(self) -> AttackTraits:
-        """See `AttackTraits`."""
-        return AttackTraits(
-            stream=NAME,
-            budget=self.budget,
-            goal=self.goal,
-            unreadable_is_success=self.unreadable_is_success,
-            needs_scores="answers = 'soft'" if self.answers == "soft" else None,
-            search_on=SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER,
-            may_be_refuted=self.variants == "mark",
-            puts_one_name=True,
-        )
+    name = "discrete_zoo"
 
-    @property
-    def rule(self) -> Exclusions:
-        """Which names are never drawn."""
-        return exclusions(self.choices, self.variants)
+    budget: Annotated[int, Field(ge=3, le=MAX_BUDGET)] = BY_CHOICES
+    """Perturbed queries per item, 3 (two names and the step they point to) to 1,000. Default 8; 7
+    as_released, where the clean call is the first of 8."""
+    choices: Choices = "default"
+    """`default`; `as_published`: `answers = "hard"`, `aggregate = "mean"`,
+    `rounds = "one_pass"`, `variants = "mark"`; `as_released`: what the released code amounts to,
+    draws from a neighbourhood without any gradient. Changes only defaults."""
+    candidates: Annotated[int, Field(ge=2, le=MAX_BUDGET)] = BY_CHOICES
+    """M, names asked for one estimate, which takes at least 2. Default 3; 10 as_released."""
+    learning_rate: Annotated[float, Field(gt=0, le=1_000_000)] = BY_CHOICES
+    """lambda, on unit vectors. With 10, the default, the estimate decides where the step ends,
+    with 0.1 (as_released) the entity does; larger changes little."""
+    similarity_threshold: Literal["off"] | Annotated[float, Field(ge=-1, le=1)] = "off"
+    """Smallest cosine of a name and the entity it replaces; `off`: no limit."""
+    word_ranking: Literal["random", "importance", "given"] = BY_CHOICES
+    """Order of the entities: `random`; `importance`: largest drop of the key's log probability
+    when the entity is deleted first, one query each; `given`: as in the text (as_released)."""
+    answers: Literal["soft", "hard"] = BY_CHOICES
+    """`soft`: the victim's option probabilities; `hard`: only what it answers, so that the
+    estimate is always zero (as_published, as_released)."""
+    multiplier: Annotated[int, Field(ge=1, le=MAX_BUDGET)] = 5
+    """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
+    kappa: Annotated[float, Field(ge=0, le=100)] = 0.0
+    """How far beyond the decision boundary the score still grows."""
+    normalise_displacements: bool = True
+    """Whether directions are scaled to length 1."""
+    normalise_differences: bool = True
+    """Whether changes of the score are divided by the distance."""
+    aggregate: Literal["sum", "mean"] = BY_CHOICES
+    """Over the M names: `sum`; as_published `mean`."""
+    rounds: Literal["until_budget", "one_pass"] = BY_CHOICES
+    """`until_budget`: one entity after another, again and again with fresh names; `one_pass`: each
+    entity once (as_published, as_released)."""
+    update: Literal["gradient", "none"] = BY_CHOICES
+    """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood
+    (as_released)."""
+    variants: Variants = BY_CHOICES
+    """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked
+    (as_published, as_released)."""
+    goal: GoalText = "untargeted"
+    """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
+    was edited), or an option letter."""
+    continue_on_invalid: bool = BY_CHOICES
+    """Whether the search goes on after a success that a rule refutes. Default: true where
+    variants is `mark`."""
+    unreadable_is_success: bool = BY_CHOICES
+    """Whether an unreadable answer is a success. Default false; true as_released."""
+    max_edit_distance: EditDistance = 0
+    """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
+    count_baseline: bool = BY_CHOICES
+    """Whether the query on the clean item counts against the budget."""
 
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters, as JSON values."""
-        return {"name": NAME, **asdict(self)}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word_ranking == "importance" and self.answers == "hard":
+            raise ValueError(
+                "word_ranking = 'importance' needs the probability of the key, which answers = "
+                "'hard' ignores; change one of the two"
+            )
 
-    def label_parameters(self) -> dict[str, Any]:
-        """Return the parameters for labels: `spec` without defaults that depend on other keys."""
-        defaults = {
-            key: value for key, value in self.dependent_defaults().items() if key != "budget"
-        }
+    def dependent_defaults(self) -> dict[str, Any]:
+        """Return the defaults of the keys whose default depends on other keys (METHODS 7)."""
+        is_ours, is_released = self.choices == "default", self.choices == "as_released"
+        variants = "exclude" if is_ours else "mark"
         return {
-            key: None if key in defaults and value == defaults[key] else value
-            for key, value in self.spec().items()
+            "budget": 7 if is_released else 8,
+            "candidates": 10 if is_released else 3,
+            "learning_rate": 0.1 if is_released else 10.0,
+            "word_ranking": "given" if is_released else "random",
+            "answers": "soft" if is_ours else "hard",
+            "aggregate": "mean" if self.choices == "as_published" else "sum",
+            "rounds": "until_budget" if is_ours else "one_pass",
+            "update": "none" if is_released else "gradient",
+            "variants": variants,
+            "continue_on_invalid": (self.variants or variants) == "mark",
+            "unreadable_is_success": is_released,
+            "count_baseline": False,
         }
+
+    fields = frozenset({"options"})
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Names, and scores where probabilities are read."""
+        return frozenset({"names", "scores"} if self.answers == "soft" else {"names"})
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
-        if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
-            return reason
-        spans = spans_with_vectors(item, resources)
+        spans = self._with_vectors(item, resources)
         if not spans:
             return f"no entity of type {resources.group} in a distractor has a vector"
-        if resources.perturbations.allowed(item, self.rule).size == 0:
-            return "no name of the vocabulary may replace it"
-        if reason := self._replacements.obstacle(item, spans, resources):
+        if reason := self.obstacle_of(item, spans, resources):
             return reason
         if self.similarity_threshold != "off" and not any(
             self.entity(item, span, resources).open.any()
@@ -118,27 +230,6 @@ class DiscreteZoo(ZooParameters):
         ):
             return "no name of the vocabulary lies within similarity_threshold"
         return None
-
-    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Judge a success by the rules; see `rule_validity`."""
-        return rule_validity(candidate, resources)
-
-    def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
-        """Count the names never asked, by reason; see `count_excluded`."""
-        return count_excluded(candidate, resources, self._replacements)
-
-    def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
-        """Return the options in which an entity may be replaced."""
-        return frozenset(span.field for span in self.attacked_spans(item, resources))
-
-    def most_queries(self, item: Question, resources: Resources) -> int:
-        """Return the number of probes and of names at all entities, at most the budget."""
-        spans = self.attacked_spans(item, resources)
-        sizes = [self._replacements.names(item, span, resources).size for span in spans]
-        if self.rounds == "one_pass":
-            sizes = [min(size, self.candidates + 1) for size in sizes]
-        n_probes = len(spans) if self.word_ranking == "importance" else 0
-        return int(min(self.budget - self.count_baseline, n_probes + sum(sizes)))
 
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
@@ -255,23 +346,14 @@ class DiscreteZoo(ZooParameters):
 
     def entity(self, item: Question, span: Mention, resources: Resources) -> AttackedEntity:
         """Return an entity with the names that may replace it."""
-        return AttackedEntity(
-            item,
-            span,
-            resources,
-            self._replacements.names(item, span, resources),
-            self.similarity_threshold,
-            case_copy(self.choices),
-        )
+        names = self.names(item, span, resources)
+        return AttackedEntity(item, span, resources, names, self.similarity_threshold, self.cased)
 
     def attacked_spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """Return the entities that at least one name may replace."""
-        return self._replacements.spans(item, spans_with_vectors(item, resources), resources)
+        return self.replaceable(item, self._with_vectors(item, resources), resources)
 
-    @property
-    def _replacements(self) -> Replacements:
-        return Replacements(
-            limit=parse_edit_limit(self.max_edit_distance, NAME),
-            rule=self.rule,
-            copy_case=case_copy(self.choices),
-        )
+    def _with_vectors(self, item: Question, resources: Resources) -> list[Mention]:
+        vector = resources.perturbations.vector
+        spans = distractor_spans(item, resources)
+        return [span for span in spans if vector(span_text(item, span)).any()]

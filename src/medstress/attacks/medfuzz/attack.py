@@ -12,16 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.medfuzz.attacker import ask_edit
 from medstress.attacks.medfuzz.gates import GATES, NAMES, Draft
-from medstress.attacks.medfuzz.judges import JUDGE, Panel, judges_in, picks_key
+from medstress.attacks.medfuzz.judges import Panel, judges_in, picks_key
 from medstress.attacks.medfuzz.role_session import RoleSession
 from medstress.attacks.medfuzz.worked_questions import draw_worked
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Turns
+from medstress.attacks.protocol import Ends, Need, TurnAttack, Turns
 from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Prediction, Replaced, parse_goal
+from medstress.core.outcomes import Goal, Prediction, Replaced, parse_goal
 from medstress.core.queries import Predict, Steps, ask, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
@@ -47,7 +46,7 @@ MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MedFuzz(Attack):
+class MedFuzz(TurnAttack):
     """Let an attacker edit an item, again and again, until the target errs.
 
     The attacker knows the key and keeps its history over all attempts of a run. Each attempt
@@ -60,6 +59,9 @@ class MedFuzz(Attack):
     that are wrong at baseline are not attacked unless `attack_all`; gates check what the paper
     leaves to the attacker's instructions; what is inserted is kept as edits of the original.
     """
+
+    name = NAME
+    control = "neutral_insertion"
 
     attempts: int = 5
     """K: attempts per run."""
@@ -94,9 +96,9 @@ class MedFuzz(Attack):
         for key, most in LIMITS.items():
             self._check_whole(key, 1, most)
         self._check_whole("exemplars", 0, 8)
-        check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
+        _check_word(NAME, "gate_mode", self.gate_mode, GATE_MODES)
         for key in ("attack_all", "allow_history", "unreadable_is_success"):
-            check_flag(NAME, key, getattr(self, key))
+            _check_flag(NAME, key, getattr(self, key))
         if not isinstance(self.template, str | PromptSet) or not self.template:
             raise UsageError(f"{NAME}: template must be a name or a folder, got {self.template!r}")
         if self.exemplars_from is not None and not isinstance(self.exemplars_from, str):
@@ -138,23 +140,39 @@ class MedFuzz(Attack):
 
     # -- what the experiment needs to know ---------------------------------------------------
     @property
-    def traits(self) -> AttackTraits:
-        """See `AttackTraits`; never deterministic: attacker and exemplars are sampled."""
-        gates = self.gates_on
-        judged = self.has_panel or "categories" in gates
-        return AttackTraits(
-            stream=NAME,
-            budget=self.attempts,
-            goal=self.goal,
-            unreadable_is_success=self.unreadable_is_success,
-            needs_entities=False,
-            needs_names="evidence" in gates,
-            roles={ATTACKER: True, **({JUDGE: False} if judged else {})},
-            repeats=self.runs,
-            search_on=SearchOn.INVALID if self.gate_mode == "mark" else SearchOn.NEVER,
-            attack_all=self.attack_all,
-            reasoning_tokens=self.reasoning_tokens,
-        )
+    def budget(self) -> int:
+        """One query an attempt."""
+        return self.attempts
+
+    @property
+    def repeats(self) -> int:
+        """Runs per item and seed."""
+        return self.runs
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """An attacker and turns; a finder of names and judges where gates ask them."""
+        needs: set[Need] = {"attacker", "turns"}
+        if "evidence" in self.gates_on:
+            needs.add("mentions")
+        if self.has_panel or "categories" in self.gates_on:
+            needs.add("judge")
+        return frozenset(needs)
+
+    @property
+    def success(self) -> Goal:
+        """The goal of the file."""
+        return parse_goal(self.goal, unreadable=self.unreadable_is_success)
+
+    @property
+    def ends(self) -> Ends:
+        """The first success, or the first that no gate refutes."""
+        return "valid" if self.gate_mode == "mark" else "success"
+
+    @property
+    def every_item(self) -> bool:
+        """Whether items that are wrong on the clean prompt are attacked too."""
+        return self.attack_all
 
     @property
     def has_panel(self) -> bool:
@@ -223,10 +241,6 @@ class MedFuzz(Attack):
         if self.goal != "untargeted" and self.goal not in item.letters.replace(item.key, ""):
             return f"the goal {self.goal} is the key or no option"
         return None
-
-    def most_queries(self, item: Question, resources: Resources) -> int:
-        """Return the most queries of one run."""
-        return self.attempts
 
     # -- the attack --------------------------------------------------------------------------
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
@@ -380,3 +394,18 @@ def _feedback(attempt: int, answer: Prediction, item: Question, reason: str) -> 
         "rationale": answer.rationale,
         "confidences": shown,
     }
+
+
+def _check_word(attack: str, key: str, value: object, words: Sequence[str]) -> None:
+    """Raise if a value is none of some words."""
+    if not isinstance(value, str) or value not in words:
+        raise UsageError(
+            f"{attack}: {key}: expected one of {', '.join(words)}, got {value!r}"
+            f"{did_you_mean(str(value), words)}"
+        )
+
+
+def _check_flag(attack: str, key: str, value: object) -> None:
+    """Raise if a value is neither true nor false."""
+    if type(value) is not bool:
+        raise UsageError(f"{attack}: {key} must be true or false, got {value!r}")

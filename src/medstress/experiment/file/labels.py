@@ -9,7 +9,6 @@ from typing import Any
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import EntitiesTable
 from medstress.experiment.file.model_tables import VictimTable
-from medstress.kinds.victim_prompts import shown_prompt
 
 
 def unique_labels(
@@ -88,3 +87,14 @@ def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
 def type_label(table: EntitiesTable) -> str:
     """Return the types of an entity group as one word."""
     return table.type if isinstance(table.type, str) else "+".join(table.type)
+
+
+def shown_prompt(prompt: str | Mapping[str, str]) -> str:
+    """Return the key `prompt` as labels show it.
+
+    >>> shown_prompt({"medmcqa": "medmcqa", "default": "qstab"})
+    'medmcqa: medmcqa, default: qstab'
+    """
+    if isinstance(prompt, str):
+        return prompt
+    return ", ".join(f"{name}: {each}" for name, each in prompt.items())

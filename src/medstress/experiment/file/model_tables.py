@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
-from medstress.kinds.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
 
 _SHIPPED = ("transformers", "llama_cpp", "openai", "python", "scripted", "mock")
@@ -224,3 +224,31 @@ class RolesTable(TomlTable):
     @classmethod
     def _several(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def wrong_prompt(value: Any) -> str | None:
+    """Return why a value is not a valid `prompt`; None if it is valid.
+
+    >>> wrong_prompt("qstab"), wrong_prompt({"medmcqa": "medmcqa"})
+    (None, None)
+    >>> wrong_prompt({"medmcqa": 3})
+    "expected a prompt for 'medmcqa': a shipped prompt or a file, got 3"
+    """
+    if isinstance(value, Mapping) and value:
+        wrong = [(name, each) for name, each in value.items() if not _is_name(each)]
+        return (
+            f"expected a prompt for {wrong[0][0]!r}: a shipped prompt or a file, got "
+            f"{wrong[0][1]!r}"
+            if wrong
+            else None
+        )
+    if _is_name(value):
+        return None
+    return (
+        "expected a shipped prompt, a file, or a table by data set such as "
+        f'{{medmcqa = "medmcqa", default = "qstab"}}, got {value!r}'
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)

@@ -66,7 +66,7 @@ class TuneTable(TomlTable):
     @field_validator("grid")
     @classmethod
     def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
-        from medstress.attacks.choices import MAX_EXPONENT
+        from medstress.attacks.names import MAX_EXPONENT
 
         if len(set(grid)) != len(grid):
             raise ValueError("values repeat")

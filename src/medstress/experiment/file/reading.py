@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from medstress.experiment.file.refusing import (
 )
 from medstress.experiment.file.sources import Source, find_source
 from medstress.files.reading import check_toml, parse_toml
-from medstress.kinds.victim_prompts import unknown_dataset
 
 _INSTALLED = {"dataset": ("datasets", "name"), "victim": ("backends", "backend")}
 """Table -> the list of installed parts, and the key that names one."""
@@ -111,7 +110,7 @@ def check_experiment(
     datasets = raw.get("dataset", ())
     datasets = datasets if isinstance(datasets, list) else [datasets]
     for index, victim in enumerate(cleaned.get("victim", ())):
-        if reason := unknown_dataset(victim.get("prompt"), datasets):
+        if reason := _unknown_dataset(victim.get("prompt"), datasets):
             place = where.key("victim", "prompt", where.place_of("victim", index))
             raise UsageError(f"{place}: {reason}")
     return _validate(cleaned, where)
@@ -229,3 +228,24 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
             f"{did_you_mean(name, names)} (there are: {', '.join(names)})"
         )
     return matching
+
+
+def _unknown_dataset(prompt: Any, datasets: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the error if a table of prompts names an unknown data set, or None.
+
+    Args:
+        prompt: the key `prompt`, as given.
+        datasets: all `[[dataset]]` tables, including those switched off.
+    """
+    if not isinstance(prompt, Mapping):
+        return None
+    tables = [(table.get("label"), table.get("name")) for table in datasets]
+    known = list(dict.fromkeys(str(name) for names in tables for name in names if name))
+    for key in prompt:
+        if key != "default" and key not in known:
+            hint = did_you_mean(key, [*known, "default"])
+            return (
+                f"prompt: no [[dataset]] is called {key!r}{hint} (there are: {', '.join(known)}; "
+                "default stands for all others)"
+            )
+    return None

@@ -132,7 +132,7 @@ def draws_names(name: str) -> bool:
     """
     if name not in registry.installed("attacks"):
         return True
-    return make_attack(name, _NEEDED.get(name, {})).traits.needs_entities
+    return "names" in make_attack(name, _NEEDED.get(name, {})).needs
 
 
 def _check_attack(name: str, data: FirstData) -> None:
@@ -152,12 +152,11 @@ def _misfit(name: str, data: FirstData) -> str | None:
     if name == NAME and data.table["name"] != NAME:
         return f"{name} asks the edits that medstress export --table {NAME} wrote"
     try:
-        traits = make_attack(name, _NEEDED.get(name, {})).traits
+        kinds = make_attack(name, _NEEDED.get(name, {})).takes
     except UsageError as error:  # a plug-in that is broken, or needs parameters
         return f"{name} needs keys of its own, in an experiment file ({error})"
-    if not data.kind.is_taken(traits.item_kinds):
-        kinds = " and ".join(sorted(traits.item_kinds))
-        return f"{name} attacks {kinds}, and these are {data.kind.name}"
+    if not data.kind.is_taken(kinds):
+        return f"{name} attacks {' and '.join(sorted(kinds))}, and these are {data.kind.name}"
     if name.startswith("passage_") and not data.has_passages:
         return f"{name} needs questions with a passage, and these have none"
     return None
@@ -166,7 +165,7 @@ def _misfit(name: str, data: FirstData) -> str | None:
 def _groups(
     choices: Choices, attack: Attack, name: str
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
-    if not attack.traits.needs_entities:
+    if "names" not in attack.needs:
         if choices.entities is not None:
             raise UsageError(f"--entities: {name} draws no names; leave --entities out").with_flag(
                 "--entities", None

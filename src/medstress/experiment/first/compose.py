@@ -55,7 +55,7 @@ def compose(
     base = Path.cwd().resolve()
     data = data or read_data(choices, base, overrides)
     attack = attack or find_attack(choices, data)
-    needs_scores = attack.attack.traits.needs_scores is not None
+    needs_scores = "scores" in attack.attack.needs
     victim = victim or find_victim(choices, base, data, scores=needs_scores)
     name = experiment_name(choices)
     sections = [
@@ -100,7 +100,7 @@ def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
         Key(name="seeds", value=[0], remark=_REMARKS["seeds"]),
         Key(name="max_queries", value=10000, remark="stop cleanly after so many", is_off=True),
     ]
-    if data.kind.has_controls:
+    if data.kind.has_parts:
         keys.append(
             Key(name="controls", value=True, remark="as much noise outside entities", is_off=True)
         )
@@ -157,7 +157,7 @@ def _roles(attack: FirstAttack, victim: FirstVictim, overrides: Sequence[str]) -
     Raises:
         UsageError: the victim writes no text, and no override names another model.
     """
-    needed = [name for name, is_needed in attack.attack.traits.roles.items() if is_needed]
+    needed = ["attacker"] if "attacker" in attack.attack.needs else []
     sections = []
     for role in needed:
         if any(each.replace(" ", "").startswith(f"role.{role}.") for each in overrides):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from medstress.attacks.protocol import SearchOn
-from medstress.core.errors import UsageError
+from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.harmless import Control
+from medstress.attacks.protocol import Attack
+from medstress.core.errors import MedstressError, UsageError
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.file.labels import victim_name
 from medstress.experiment.plan.parts import AttackPart, GroupPart
@@ -32,11 +37,13 @@ def check_probes(
     """
     asked = [(victim, victim.on(label)) for label in datasets for victim in victims]
     for part in attacks:
+        if isinstance(part.attack, Control | ControlArm):
+            continue  # where the options are not shown, an item is not attackable
         for victim, on_dataset in asked:
             reason = None
-            if part.traits.needs_listing:
-                reason = _hides_options(on_dataset, part.traits.needs_listing)
-            if part.traits.follows_up:
+            if "listing" in part.attack.needs:
+                reason = _hides_options(on_dataset)
+            if "follow_up" in part.attack.needs:
                 reason = reason or _is_mute(on_dataset)
             if reason is not None:
                 raise UsageError(
@@ -44,19 +51,19 @@ def check_probes(
                 )
 
 
-def _hides_options(victim: Victim, why: str) -> str | None:
+def _hides_options(victim: Victim) -> str | None:
     """Say that a victim answers without a list of options; None if it is shown one."""
     task = _own(victim)
     if task is not None and task.answer_by is AnswerBy.HEAD:
         return (
-            f'answer_by = "head" scores every option by itself, and {why}; use answer_by = '
-            '"letter", or leave the victim or the attack out'
+            'answer_by = "head" scores every option by itself, and the attack is about the list of '
+            'them; use answer_by = "letter", or leave the victim or the attack out'
         )
     if victim.shows("options"):
         return None
     return (
-        f"its prompt lists no options, and {why}; use a prompt that lists them, such as "
-        '"qstab", or leave the victim or the attack out'
+        "its prompt lists no options, and the attack is about the list of them; use a prompt that "
+        'lists them, such as "qstab", or leave the victim or the attack out'
     )
 
 
@@ -110,13 +117,13 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             else ""
         )
         for part in attacks:
-            traits = part.traits
-            if not traits.needs_entities:
+            attack = part.attack
+            if "names" not in attack.needs:
                 continue
             # The budget of a search that never stops early is the vocabulary.
-            if traits.budget > size and traits.search_on is not SearchOn.ALWAYS:
+            if attack.budget > size and attack.ends != "all":
                 raise UsageError(
-                    f"attack {part.label!r}: budget {traits.budget} is larger than the "
+                    f"attack {part.label!r}: budget {attack.budget} is larger than the "
                     f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
                     "budget or give a larger vocabulary"
                 )
@@ -133,21 +140,30 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     """
     scoreless = [t for t in victims if not _may_score(t)]
     for part in attacks:
-        why = part.traits.needs_scores
-        if scoreless and why:
+        if scoreless and "scores" in part.attack.needs:
             victim = scoreless[0]
             how = "by generate" if victim.answer_by == "generate" else "with a letter alone"
             raise UsageError(
-                f"attack {part.label!r} needs the victim's scores ({why}), and "
-                f"victim {victim.name or victim_name(victim)!r} answers {how}, "
-                f'which has none: use answer_by = "letter" or "text", or another '
-                f"{why.partition(' ')[0]}"
+                f"attack {part.label!r} needs the victim's scores{_because(part.attack)}, and "
+                f"victim {victim.name or victim_name(victim)!r} answers {how}, which has none: "
+                'use answer_by = "letter" or "text", or other keys of the attack'
             )
+
+
+def _because(attack: Attack) -> str:
+    """Return the parameter that needs scores, where another of its words needs none."""
+    for key, hint in get_type_hints(type(attack)).items():
+        words = get_args(hint) if get_origin(hint) is Literal else ()
+        for word in words:
+            with suppress(MedstressError):  # words that do not go together
+                if "scores" not in replace(attack, **{key: word}).needs:  # type: ignore[type-var]
+                    return f" ({key} = {attack.spec().get(key)!r})"
+    return ""
 
 
 def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> Iterator[str]:
     """Yield a line for each function that must give scores, which only its answers show."""
-    wanting = [part.label for part in attacks if part.traits.needs_scores]
+    wanting = [part.label for part in attacks if "scores" in part.attack.needs]
     for victim in victims if wanting else ():
         if victim.backend == "python" and not gives_scores(victim.wrap):
             yield (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
-from medstress.attacks.controls.control import Control
-from medstress.attacks.noise.non_entity_noise import control_of
+from medstress.attacks.controls.harmless import Control
+from medstress.attacks.noise_control import control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
@@ -90,7 +90,7 @@ def control_arms(
 
 
 def _default(part: AttackPart) -> str:
-    return part.traits.control or (IN_TURNS if part.traits.in_turns else DEFAULT)
+    return part.attack.control or DEFAULT
 
 
 def _is_controlled(part: AttackPart) -> bool:
@@ -100,11 +100,7 @@ def _is_controlled(part: AttackPart) -> bool:
     items alone, need no control.
     """
     takes_nothing = isinstance(part.attack, Control | Unasked)
-    return (
-        QUESTIONS in part.traits.item_kinds
-        and not part.traits.changes_evidence
-        and not takes_nothing
-    )
+    return QUESTIONS in part.attack.takes and part.attack.is_judged and not takes_nothing
 
 
 def _check_name(name: str) -> None:
@@ -135,13 +131,13 @@ def fitting_arms(
         if reason is None:
             kept.append(part)
             continue
-        attack = part.label.removesuffix(f" / {arm.control.name}")
+        attack = part.label.removesuffix(f" / {arm.harmless.name}")
         if not isinstance(wanted, bool | None):
             raise UsageError(
-                f"[experiment] controls: {arm.control.name} cannot control attack {attack!r}: "
-                f"{reason}; lower the budget, or leave {arm.control.name} out of controls"
+                f"[experiment] controls: {arm.harmless.name} cannot control attack {attack!r}: "
+                f"{reason}; lower the budget, or leave {arm.harmless.name} out of controls"
             )
-        plan = plan.without(attack, arm.control.name, f"{reason}; {_REMEDY}")
+        plan = plan.without(attack, arm.harmless.name, f"{reason}; {_REMEDY}")
     return kept, plan
 
 
@@ -152,7 +148,7 @@ def _too_few(
     n_items, lacking = 0, list[str]()
     for dataset in datasets:
         for group in groups:
-            if (group.table is None) == arm.traits.needs_entities:
+            if (group.table is None) == "names" in arm.needs:
                 continue
             resources = group.resources_on(dataset)
             for item in group.items(dataset):
@@ -189,9 +185,9 @@ def noise_controls(
     known, added, left_out = [part.attack.spec() for part in attacks], list[AttackPart](), {}
     for part in attacks:
         parameters = control_of(part.attack.spec())
-        if not kind.has_controls or parameters is None:
-            why = "a search perturbs no whole data set" if kind.has_controls else _NOT_TAGGED
-            if part.attack.name != NOISE_CONTROL and not isinstance(part.attack, Unasked):
+        if not kind.has_parts or parameters is None:
+            why = "a search perturbs no whole data set" if kind.has_parts else _NOT_TAGGED
+            if part.attack.spec()["name"] != NOISE_CONTROL and not isinstance(part.attack, Unasked):
                 left_out[part.label] = {NOISE_CONTROL: why}
             continue
         control = make_attack(NOISE_CONTROL, parameters)

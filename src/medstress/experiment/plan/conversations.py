@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from medstress.attacks.controls.arm import turn_attack
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
@@ -24,7 +25,7 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
     Raises:
         UsageError: a victim cannot; the message names it and the attack.
     """
-    part = next((part for part in attacks if part.traits.in_turns), None)
+    part = next((part for part in attacks if "turns" in part.attack.needs), None)
     if part is None:
         return
     for victim in victims:
@@ -44,14 +45,14 @@ def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
     """Return the victim that an attack asks about one item, clean or edited, in one trial."""
-    reasoning_tokens = attack.traits.reasoning_tokens
-    if reasoning_tokens is None:
+    of = turn_attack(attack)
+    if of is None:
         return victim
     task, backend = victim.task, victim.backend
     assert isinstance(task, MultipleChoice)  # checked when it was opened
-    turns = attack.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
+    turns = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
     decoding = Decoding(
-        max_new_tokens=task.reasoning_tokens or reasoning_tokens,
+        max_new_tokens=task.reasoning_tokens or of.reasoning_tokens,
         temperature=task.decoding.temperature,
     )
     conversation = Conversation(

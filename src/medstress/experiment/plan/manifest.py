@@ -6,16 +6,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.noise import Synonym
-from medstress.attacks.noise.attack import noise_of
-from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
-from medstress.attacks.protocol import Attack, AttackTraits, rebuilt
+from medstress.attacks.noise import Synonym, noise_of
+from medstress.attacks.noise_control import NonEntityNoise, is_control_of
+from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError
@@ -133,42 +131,26 @@ def attack_records(prepared: Prepared) -> dict[str, dict[str, Any]]:
 
 
 def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
-    traits, spec = part.attack.traits, part.attack.spec()
+    attack, spec = part.attack, part.attack.spec()
     judged = prepared.kind.is_judged or spec.get("max_change") is not None
     return {
-        "draws_names": _draws_names(part.attack),
-        "whole_copy": traits.is_static,
+        "draws_names": _draws_names(attack),
+        "whole_copy": attack.is_copy,
         "judged": judged,
         "control_of": _control_of(part.label, spec, prepared),
-        "traits": _traits(traits),
+        "declared": declared_by(attack),
     }
-
-
-def _traits(traits: AttackTraits) -> dict[str, Any]:
-    """Return what of an attack decides how its answers are judged, where it is not the default.
-
-    With it a trial is judged again where the attack is not installed.
-    """
-    kept: dict[str, Any] = {}
-    for one in fields(traits):
-        value = getattr(traits, one.name)
-        if one.name == "roles" or value == one.default:
-            continue
-        if one.name == "goal" and not isinstance(value, str):
-            return {}  # a rule of its own
-        kept[one.name] = sorted(value) if isinstance(value, frozenset) else value
-    return kept
 
 
 def _draws_names(attack: Attack) -> bool:
     """Return whether edits put in names; stored ones do if those that they come from did."""
     if not isinstance(attack, AttackedArm):
-        return attack.traits.needs_entities
+        return "names" in attack.needs
     spec = attack.stored.spec
     while "of" in spec:
         spec = spec["of"]
     made = rebuilt(spec)
-    return made is not None and made.traits.needs_entities
+    return made is not None and "names" in made.needs
 
 
 def _control_of(label: str, spec: dict[str, Any], prepared: Prepared) -> str | None:

@@ -171,7 +171,7 @@ def require_attackable(
     items = [item for part in datasets for item in part.known_items]
     if (
         not groups
-        or not all(part.traits.needs_entities for part in attacks)
+        or not all("names" in part.attack.needs for part in attacks)
         or any(typed_options(item, types) for item in items for types in groups)
     ):
         return

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.attacks.noise import (
+    GAZETTEER,
     Abbreviation,
+    Noise,
     NoiseResources,
-    NonEntityNoise,
-    Perturbation,
+    Scoped,
     Synonym,
+    Tokens,
+    listed_places,
+    mention_key,
+    word_key,
 )
-from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.noise.mention_table import mention_key
-from medstress.attacks.noise.protocol import Tokens
-from medstress.attacks.noise.scopes import GAZETTEER, Scoped, listed_places, word_key
-from medstress.attacks.noise.texts import OPTIONS
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.core.errors import UsageError
+from medstress.core.items import QUESTIONS, Marked
 from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens
-from medstress.kinds import kind_of
-from medstress.kinds.kind import Marked
 
 if TYPE_CHECKING:
     from medstress.entities.replacements import Surrogates
@@ -154,7 +154,7 @@ def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
 
 def noise_resources(
     items: Sequence[Any],
-    perturbations: Iterable[Perturbation],
+    perturbations: Iterable[Noise],
     base: Path,
 ) -> NoiseResources:
     """Build lexicon and tables of names for a data set.
@@ -218,7 +218,7 @@ def without_names(
     noise: NoiseResources,
     names: Collection[str],
     items: Sequence[Any],
-    perturbations: Iterable[Perturbation],
+    perturbations: Iterable[Noise],
     base: Path,
 ) -> NoiseResources:
     """Return the resources without some of the names that synonyms may put in.
@@ -256,7 +256,7 @@ def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
 
 
 def mentions_in(
-    items: Sequence[Any], noise: NoiseResources, attack: Perturbation | None = None
+    items: Sequence[Any], noise: NoiseResources, attack: Noise | None = None
 ) -> Counter[str]:
     """Count each mention, by its key in the tables.
 
@@ -265,10 +265,10 @@ def mentions_in(
         noise: holds the mentions that were found.
         attack: only the texts of pairs and questions count that it changes; all without one.
     """
-    if isinstance(attack, SentenceAttack):
+    if isinstance(attack, Noise):
         side, field = attack.side, attack.field
-        words = (kind_of(item).words(item, noise.mentions, side, field) for item in items)
-        tagged = [text for texts in words for text in texts]
+        texts = (item.words(noise.mentions, field, side) for item in items)
+        tagged = [(words.tokens, words.labels) for of_item in texts for words in of_item]
     else:
         tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
     return Counter(
@@ -290,22 +290,20 @@ def describe_noise(noise: NoiseResources) -> dict[str, Any]:
 
 
 def _sentences(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
-    return [text for item in items for text in kind_of(item).words(item, mentions)]
+    return [(text.tokens, text.labels) for item in items for text in item.words(mentions)]
 
 
 def _options(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
     """Return the options of questions: they have mentions, but are no sentences."""
-    questions = [item for item in items if kind_of(item).has_fields]
-    return [
-        text for item in questions for text in kind_of(item).words(item, mentions, field=OPTIONS)
-    ]
+    texts = (item.words(mentions, "options") for item in items if item.kind == QUESTIONS)
+    return [(words.tokens, words.labels) for of_item in texts for words in of_item]
 
 
 def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
     """Return the entities of each text; texts without any get the names of the shipped tables."""
     given_by_text: dict[str, tuple[Marked, ...] | None] = {}
     for item in items:
-        for text, given in kind_of(item).mentions(item).items():
+        for text, given in item.marks().items():
             if given_by_text.get(text) is None:
                 given_by_text[text] = given
     texts = [text for text, given in given_by_text.items() if given is None]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import noise_of
-from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.attacks.noise import NoiseResources, noise_of
+from medstress.attacks.protocol import Attack
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.hashing import content_hash
@@ -141,11 +140,6 @@ class AttackPart:
     """The attack."""
     is_labelled: bool = False
     """True if the user gave the label."""
-    traits: AttackTraits = field(init=False, repr=False, compare=False)
-    """The attack's traits, computed once because every trial needs them."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "traits", self.attack.traits)
 
 
 def load_groups(

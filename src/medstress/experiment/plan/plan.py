@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.attacked import on_trial
 from medstress.attacks.controls.arm import ControlArm
 from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
@@ -140,7 +141,7 @@ class Prepared:
         # New control arms, and those left out, follow the label of their attack.
         for i, part in enumerate(self.attacks):
             if isinstance(part.attack, ControlArm):
-                ending = f" / {part.attack.control.name}"
+                ending = f" / {part.attack.harmless.name}"
                 of = part.label.removesuffix(ending)
                 if of in renamed:
                     self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
@@ -198,11 +199,11 @@ class Prepared:
                     place += len(item.units()) * sum(self._n_runs(p) for *_, p in arms_of_item)
                     continue
                 for group, resources, part in arms_of_item:
-                    repeats = range(part.traits.repeats)
+                    repeats = range(part.attack.repeats)
                     arms = product(self._seeds(part), repeats, item.units())
                     for seed, repeat, unit in arms:
                         asked = on_dataset
-                        if part.traits.in_turns:
+                        if "turns" in part.attack.needs:
                             asked = victim_of(
                                 on_dataset, part.attack, dataset.label, item, seed, repeat
                             )
@@ -213,7 +214,7 @@ class Prepared:
                             victim=asked,
                             repeat=repeat,
                             attack_label=part.label,
-                            attack=part.attack.on_trial(seed, repeat),
+                            attack=on_trial(part.attack, seed, repeat),
                             resources=resources,
                             seed=seed,
                             place=place,
@@ -232,7 +233,7 @@ class Prepared:
 
         Attacks that draw no names have a group of their own.
         """
-        needs = part.traits.needs_entities
+        needs = "names" in part.attack.needs
         if isinstance(group, GroupPart) and needs == (group.table is None):
             return False
         return self.portion.holds(dataset.label, group.label, victim, part)
@@ -265,7 +266,7 @@ class Prepared:
         return n
 
     def _n_runs(self, part: AttackPart) -> int:
-        return len(self._seeds(part)) * part.traits.repeats
+        return len(self._seeds(part)) * part.attack.repeats
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:
-        return (None,) if part.traits.deterministic else self.experiment.experiment.seeds
+        return self.experiment.experiment.seeds if part.attack.is_random else (None,)

@@ -7,7 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from medstress.attacks.medfuzz.attack import ATTACKER
 from medstress.attacks.medfuzz.judges import JUDGE, is_judge
+from medstress.attacks.protocol import ROLES
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Backend, Decoding
@@ -76,14 +78,12 @@ def check_roles(
     if test is not None and test.faithfulness:
         used.add(JUDGE)
     for part in attacks:
-        roles_of_attack = part.traits.roles
-        used |= set(roles_of_attack)
-        for name, is_needed in roles_of_attack.items():
-            if is_needed and name not in known:
-                raise UsageError(
-                    f"attack {part.label!r} asks the role {name!r}: add a table [role.{name}] "
-                    "with the keys of a victim, such as backend and model"
-                )
+        used |= part.attack.needs & ROLES
+        if ATTACKER in part.attack.needs and ATTACKER not in known:
+            raise UsageError(
+                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}] "
+                "with the keys of a victim, such as backend and model"
+            )
     if idle := [name for name in known if (JUDGE if is_judge(name) else name) not in used]:
         raise UsageError(
             f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "

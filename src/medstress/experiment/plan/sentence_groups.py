@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import DEFAULT_FIELD, SentenceAttack
+from medstress.attacks.noise import DEFAULT_FIELD, Noise, NoiseResources
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.resources import Resources
@@ -33,11 +32,11 @@ def free_group(
         attacks: all attacks.
         noise: what noise may read, if some of them are noise.
     """
-    free = [traits for part in attacks if not (traits := part.traits).needs_entities]
+    free = [needs for part in attacks if "names" not in (needs := part.attack.needs)]
     if not free:
         return []
-    needs_names = any(traits.needs_names for traits in free)
-    needs_drugs = any(traits.needs_drugs for traits in free)
+    needs_names = any("mentions" in needs for needs in free)
+    needs_drugs = any("drugs" in needs for needs in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,
@@ -53,14 +52,14 @@ def free_group(
             table=None,
             resources=resources,
             perturbations=names,
-            needs_passages=any(traits.needs_passages for traits in free),
+            needs_passages=any("passages" in needs for needs in free),
         )
     ]
 
 
 def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> list[GroupPart]:
     """Let the attacks of every group find names in texts, if one asks for them."""
-    if not any(part.traits.needs_names for part in attacks):
+    if not any("mentions" in part.attack.needs for part in attacks):
         return list(groups)
     return [
         replace(group, resources=replace(group.resources, names_in=_names_in)) for group in groups
@@ -144,7 +143,7 @@ def sentence_resources(
         UsageError: a table of names is missing or malformed.
     """
     items = [item for part in datasets for item in part.known_items]
-    perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    perturbations = [part.attack for part in attacks if isinstance(part.attack, Noise)]
     return noise_resources(items, perturbations, base)
 
 
@@ -155,7 +154,7 @@ def check_field(part: AttackPart, kind: Kind) -> None:
         UsageError: the data are sentences; the message names the attack.
     """
     attack = part.attack
-    if isinstance(attack, SentenceAttack) and attack.field != DEFAULT_FIELD and not kind.has_fields:
+    if isinstance(attack, Noise) and attack.field != DEFAULT_FIELD and not kind.draws_names:
         raise UsageError(
             f"attack {part.label!r}: field = {attack.field!r} is for questions, but the data are "
             f"{kind.name}; leave it out"
@@ -177,7 +176,7 @@ def check_kind(
         UsageError: a table or attack is for another kind; the message names it.
     """
     for part in attacks:
-        kinds = part.traits.item_kinds
+        kinds = part.attack.takes
         if not kind.is_taken(kinds):
             raise UsageError(
                 f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
@@ -190,7 +189,7 @@ def check_kind(
             )
         check_field(part, kind)
     if kind.draws_names:
-        if not experiment.entities and any(p.traits.needs_entities for p in attacks):
+        if not experiment.entities and any("names" in p.attack.needs for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
     for table in _TABLES:

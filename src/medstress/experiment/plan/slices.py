@@ -37,12 +37,12 @@ def check_slices(prepared: Prepared) -> None:
     if table is None:
         return
     items = [item for part in prepared.datasets for item in part.questions]
-    if not prepared.kind.is_judged or prepared.kind.unit_type is not None:
+    if not prepared.kind.is_judged or prepared.kind.has_parts:
         raise UsageError(
             "[slices]: expected items whose answers are right or wrong, but the data are "
             f"{prepared.kind.name}; leave the table out"
         )
-    are_questions = all(isinstance(item, Question) for item in items)
+    are_questions = prepared.kind.draws_names
     columns = sorted({str(name) for item in items for name in item.metadata})
     for by in table.by:
         if by in COMPUTED:
@@ -103,7 +103,7 @@ def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
     """
     found = {}
     for by in LENGTHS:
-        lengths = [length_of(item, by) for item in part.questions if isinstance(item, Question)]
+        lengths = [length_of(item, by) for item in part.questions if item.kind == Question.kind]
         if by in table.by and lengths:
             found[by] = thirds(lengths)
     return found

@@ -20,7 +20,7 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.training import TRAINING, KindScores
-from medstress.core.sentences import EntityUnit
+from medstress.core.sentences import TaggedText
 from medstress.page.papers import published
 from medstress.page.papers.layout import Entry as Made
 from medstress.page.papers.layout import Layout, Missing, PaperRun, Part, renamed, seeds_note
@@ -77,7 +77,7 @@ def _success(run: PaperRun) -> Iterator[Part]:
     rows = [row for row in _rows(run) if row.success is not None and row.success.asr.n]
     if not rows:
         raise Missing("needs tagged texts, or pairs attacked with `max_change`")
-    tagged = isinstance(rows[0].cell.trials[0].item, EntityUnit)
+    tagged = rows[0].cell.trials[0].item.kind == TaggedText.kind
     fields: list[Field[Row]] = [
         *LABELS,
         column("Budget", lambda row: row.cell.budget, "count"),

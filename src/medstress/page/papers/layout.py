@@ -79,7 +79,7 @@ class PaperRun:
     @property
     def of_questions(self) -> bool:
         """Whether the run is about questions."""
-        return isinstance(self.run.attacks[0].trials[0].item, Question)
+        return bool(self.run.attacks[0].trials[0].item.kind == Question.kind)
 
     @cached_property
     def attacks(self) -> Sequence[Competitor]:

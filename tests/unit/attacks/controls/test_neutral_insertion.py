@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.facts import facts_of
-from medstress.attacks.controls.neutral_insertion import NeutralInsertion, lexicon, places
-from medstress.attacks.controls.shuffled import digits, in_random_order
+from medstress.attacks.controls.harmless import NeutralInsertion, insertions, lexicon
+from medstress.attacks.controls.rewording import facts_of
 from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.variants import digits, in_random_order
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Mention, Question
@@ -28,7 +29,7 @@ def question(stem: str, context: str = "", **more: Any) -> Question:
 
 def texts(item: Question, n: int, seed: int = 0, **keys: int) -> list[str]:
     drawn = NeutralInsertion(**keys).variants(item, default_rng(seed), RESOURCES)
-    found = [query.candidate for query in islice(drawn, n)]
+    found = list(islice(drawn, n))
     return [f"{each.context}|{each.stem}" for each in found]
 
 
@@ -47,7 +48,10 @@ def test_sentences_stand_between_two_sentences(
     context: str, stem: str, expected: list[str]
 ) -> None:
     item = question(stem, context)
-    made = [Candidate(item=item, edits=(place.filled("X."),)) for place in places(item)]
+    made = [
+        Candidate(item=item, edits=(replace(edit, replacement=edit.replacement.format("X.")),))
+        for edit in insertions(item)
+    ]
     assert [f"{each.context}|{each.stem}" for each in made] == expected
 
 
@@ -56,7 +60,7 @@ def test_an_entity_is_never_split() -> None:
         Mention(field="context", start=0, end=6, type="T1"),
         Mention(field="stem", start=0, end=6, type="T1"),
     ))  # fmt: skip
-    assert [(place.field, place.at) for place in places(item)] == [("stem", 13)]
+    assert [(edit.field, edit.start) for edit in insertions(item)] == [("stem", 13)]
 
 
 def test_variants_are_distinct_and_exhausted_without_repeats() -> None:
@@ -78,7 +82,7 @@ def test_a_variant_is_the_item_with_sentences_of_the_lexicon_more() -> None:
     for query in islice(
         NeutralInsertion(sentences=2).variants(item, default_rng(0), RESOURCES), 50
     ):
-        (edit,) = query.candidate.edits
+        (edit,) = query.edits
         assert edit.start == edit.end
         one, two = (f"{each}." for each in edit.replacement.strip().removesuffix(".").split(". "))
         assert {one, two} <= set(lexicon())
@@ -114,13 +118,13 @@ def test_beside_medfuzz_every_variant_is_an_attempt_of_about_thirty_words() -> N
     assert [query.attempt for query in asked] == [1, 2, 3, 4]
     words = [len(query.candidate.edits[0].replacement.split()) for query in asked]
     assert 20 <= min(words) <= max(words) <= 45
-    assert arm.traits.roles == {}  # it asks no attacker
+    assert "attacker" not in arm.needs
     assert Decoding() not in resources.roles.values()
 
 
 @pytest.mark.parametrize("n", [0, 9, True, "2"])
 def test_a_number_of_sentences_out_of_range_is_refused(n: Any) -> None:
-    with pytest.raises(UsageError, match="sentences must be"):
+    with pytest.raises(UsageError, match="sentences: expected"):
         NeutralInsertion(sentences=n)
 
 

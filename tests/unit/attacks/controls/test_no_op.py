@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.attacks.controls.no_op import NoOp, by_size, places, variants
+from medstress.attacks.controls.arm import control_arm
+from medstress.attacks.controls.harmless import NoOp, by_size, places, variants
+from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.protocol import most_queries, never_wrong
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.seeding import rng_for
-from medstress.testing import tiny_resources
+from medstress.testing import tiny_questions, tiny_resources
 
 RESOURCES = tiny_resources()
 EIGHT = "Which of these drugs treats severe gout best?"
@@ -57,8 +60,8 @@ def test_a_question_of_four_words_has_more_than_four_times_the_default_budget(
 ) -> None:
     item = question(stem)
     assert NoOp().n_variants(item, RESOURCES) == n >= 4 * NoOp().budget
-    assert NoOp().most_queries(item, RESOURCES) == 8
-    assert NoOp(budget=1000).most_queries(item, RESOURCES) == n
+    assert most_queries(NoOp(), item, RESOURCES) == 8
+    assert most_queries(NoOp(budget=1000), item, RESOURCES) == n
 
 
 @pytest.mark.parametrize("text", ["Drug of choice is", EIGHT, f"{EIGHT} {EIGHT}"])
@@ -195,3 +198,41 @@ def test_it_stops_at_the_first_success() -> None:
 def test_a_budget_out_of_range_is_refused(budget: Any) -> None:
     with pytest.raises(UsageError):
         NoOp(budget=budget)
+
+
+def test_half_of_a_controls_edits_are_in_the_field_that_the_attack_edits() -> None:
+    item = tiny_questions(1)[0]
+    attack = EntitySubstitution(sampler="random", budget=8)
+    arm = control_arm(NoOp(), attack)
+    assert arm.fields == {"context", "stem", "options"}
+    inside = total = 0
+    for seed in range(150):
+        rng = rng_for(seed, attack.stream, "d", item.id)
+        one = arm.at(item, rng_for(seed, attack.stream, "d", item.id), RESOURCES)
+        (edited,) = {q.candidate.edits[0].field for q in never_wrong(attack, item, rng, RESOURCES)}
+        queries = never_wrong(one, item, rng_for(seed, "no_op", "d", item.id), RESOURCES)
+        for edits in [query.candidate.edits for query in islice(queries, 8)]:
+            assert {edit.field for edit in edits} <= {"context", "stem", edited}
+            if len(edits) == 1:  # of more some would repeat a place, of which an option has few
+                total += 1
+                inside += edits[0].field == edited
+    assert abs(inside - total / 2) < 4 * total**0.5 / 2
+
+
+@pytest.mark.parametrize(
+    ("option", "texts"),
+    [
+        ("Aspirin", {"aspirin", "Aspirin."}),
+        ("Give it.", {"give it.", "Give it", "Give  it.", "Give   it.", "Give\nit."}),
+        ("IgA", {"IgA."}),
+        ("Co", {"Co."}),
+        ("B-cell", {"B-cell."}),
+        ("heparin 5", {"Heparin 5", "heparin  5", "heparin   5", "heparin\n5"}),
+    ],
+)
+def test_in_an_option_gaps_full_stop_and_first_letter_change(option: str, texts: set[str]) -> None:
+    item = Question(id="q", stem="?", options=("zinc", option), key="A")
+    made = (Candidate(item=item, edits=(e,)) for place in places(item, "B") for e in place)
+    assert {candidate.options[1] for candidate in made} == texts
+    twin = Question(id="q", stem="?", options=(f"{option.swapcase()}", option), key="A")
+    assert places(twin, "B") == [], "of two such options an edit could make one"

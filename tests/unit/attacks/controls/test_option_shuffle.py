@@ -11,7 +11,8 @@ import pytest
 from numpy.random import default_rng
 
 import medstress as ms
-from medstress.attacks.controls.option_shuffle import OptionShuffle, order_at, reordered
+from medstress.attacks.controls.harmless import OptionShuffle, order_at, reordered
+from medstress.attacks.protocol import most_queries
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Generated, Scored
 from medstress.core.items import Candidate, Question
@@ -55,7 +56,7 @@ def letter_of(text: str) -> Any:
 def test_all_other_orders_are_drawn_once(n: int) -> None:
     options = tuple("pqrst"[:n])
     item = Question(id="q", stem="Why?", options=options, key="A")
-    drawn = [q.candidate for q in OptionShuffle().variants(item, default_rng(0), RESOURCES)]
+    drawn = list(OptionShuffle().variants(item, default_rng(0), RESOURCES))
     orders = [each.options for each in drawn]
     assert len(orders) == len(set(orders)) == OptionShuffle().n_variants(item, RESOURCES)
     assert options not in orders
@@ -64,7 +65,7 @@ def test_all_other_orders_are_drawn_once(n: int) -> None:
 
 
 def test_four_options_have_23_variants_and_a_larger_budget_asks_no_more() -> None:
-    assert OptionShuffle(budget=100).most_queries(ITEM, RESOURCES) == 23
+    assert most_queries(OptionShuffle(budget=100), ITEM, RESOURCES) == 23
     drawn = OptionShuffle().variants(ITEM, default_rng(3), RESOURCES)
     again = OptionShuffle(budget=20).variants(ITEM, default_rng(3), RESOURCES)
     assert list(islice(drawn, 8)) == list(islice(again, 20))[:8]

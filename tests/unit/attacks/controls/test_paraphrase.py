@@ -11,9 +11,15 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls import rewording as lexicon
-from medstress.attacks.controls.facts import Original, facts_of, share_changed, words_of
 from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.rewording import question_of, rewording_of
+from medstress.attacks.controls.rewording import (
+    Original,
+    facts_of,
+    question_of,
+    rewording_of,
+    share_changed,
+    words_of,
+)
 from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -38,7 +44,7 @@ SHORT = question("Drug of choice for absence seizures is:")
 
 def texts(item: Question, n: int, seed: int = 0) -> list[str]:
     drawn = Paraphrase().variants(item, default_rng(seed), RESOURCES)
-    return [question_of(query.candidate) for query in islice(drawn, n)]
+    return [question_of(candidate) for candidate in islice(drawn, n)]
 
 
 @pytest.mark.parametrize("item", [CASE, SHORT, *tiny_questions(3)])
@@ -98,7 +104,7 @@ def test_names_and_mentions_are_never_touched() -> None:
     mention = Mention(field="stem", start=stem.index("drug"), end=stem.index(" is"), type="T1")
     kept = rewording_of(question(stem, mentions=(mention,)), ("also",))
     assert not {"drug of choice", "also"} & {site.old for site in kept.sites}
-    assert Paraphrase().traits.needs_names
+    assert Paraphrase().needs == {"mentions", "paraphraser"}
 
 
 def test_an_item_that_cannot_be_reworded_is_not_attackable() -> None:
@@ -149,7 +155,6 @@ def reply(name: str) -> str:
 
 def test_a_role_writes_the_paraphrase_and_the_check_drops_what_loses_a_fact() -> None:
     assert WRITTEN["good"][0].count("45") == 1
-    assert Paraphrase().traits.roles == {"paraphraser": False}
     asked, n_calls = play([reply("good"), reply("wrong number"), reply("nearly equal"), "no JSON"])
     assert (len(asked), n_calls) == (8, 8)
     assert [(each.context, each.stem) for each in asked[:1]] == [WRITTEN["good"]]
@@ -161,7 +166,7 @@ def texts_of_spare(n: int) -> list[str]:
     rng = default_rng(0)
     rng.integers(1, 2**31)
     drawn = Paraphrase().variants(CASE, rng, RESOURCES)
-    return [question_of(query.candidate) for query in islice(drawn, n)]
+    return [question_of(candidate) for candidate in islice(drawn, n)]
 
 
 def test_a_role_at_temperature_zero_is_asked_once() -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import pytest
 
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.repeat import FIRST_SAMPLE, Repeat
+from medstress.attacks.controls.harmless import FIRST_SAMPLE, Repeat
 from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.protocol import most_queries
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Request
 from medstress.core.outcomes import Verdict
-from medstress.core.seeding import rng_for
 from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
@@ -102,15 +101,17 @@ def test_beside_an_attack_it_asks_as_often_as_the_attack_could() -> None:
     of = EntitySubstitution(sampler="exhaustive")
     arm = control_arm(Repeat(), of)
     assert arm.fills(ITEM, RESOURCES)
-    assert arm.most_queries(ITEM, RESOURCES) == of.most_queries(ITEM, RESOURCES)
+    assert most_queries(arm, ITEM, RESOURCES) == most_queries(of, ITEM, RESOURCES)
     short = replace(of, sampler="random", budget=3)
     rounds, result = play(trial(attack=control_arm(Repeat(), short)))
     assert (len(rounds), result.n_asked) == (4, 3)
-    drawn = Repeat().variants(ITEM, rng_for(0, "repeat/g", "d", ITEM.id, 0), RESOURCES)
-    assert [each.requests[0].sample for each in rounds[1:]] == [q.sample for q in islice(drawn, 3)]
+    alone, _ = play(trial(attack=Repeat(budget=3)))
+    assert [each.requests[0].sample for each in rounds] == [
+        each.requests[0].sample for each in alone
+    ]
 
 
 @pytest.mark.parametrize("item", tiny_questions(3))
 def test_no_item_lacks_variants(item: Any) -> None:
     assert Repeat().obstacle(item, RESOURCES) is None
-    assert Repeat(budget=1000).most_queries(item, RESOURCES) == 1000
+    assert most_queries(Repeat(budget=1000), item, RESOURCES) == 1000

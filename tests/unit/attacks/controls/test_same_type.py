@@ -10,12 +10,11 @@ import pytest
 
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.no_op import NoOp
-from medstress.attacks.controls.option_shuffle import OptionShuffle
-from medstress.attacks.controls.repeat import Repeat
+from medstress.attacks.controls.harmless import NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.same_type import SameType
-from medstress.attacks.noise.registered import SwapNoiseAttack
-from medstress.attacks.passages.swap import PassageSwap
+from medstress.attacks.noise import SwapNoise
+from medstress.attacks.passages import PassageSwap
+from medstress.attacks.protocol import most_queries
 from medstress.core.items import Mention
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted
 from medstress.core.queries import Ask
@@ -29,7 +28,7 @@ PDWS = EntitySubstitution(n=-3.0)
 
 def asked(attack: Any, item: Any, seed: int = 0, resources: Any = RESOURCES) -> list[Any]:
     """What is asked of a victim that never errs, with the stream the scheduler gives."""
-    rng = rng_for(seed, f"{attack.traits.stream}/g", "d", item.id, 0)
+    rng = rng_for(seed, f"{attack.stream}/g", "d", item.id, 0)
     flow, found = attack.run(item, rng, resources), []
     scores = tuple(0.0 if x == item.key else -1.0 for x in item.letters)
     held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
@@ -50,7 +49,7 @@ def test_on_its_own_it_is_random_sampling_on_the_nearest_span(item: Any) -> None
     variants = SameType().variants(
         item, rng_for(0, "entity_substitution/g", "d", item.id, 0), RESOURCES
     )
-    assert list(islice(variants, 8)) == asked(SameType(), item)
+    assert list(islice(variants, 8)) == [query.candidate for query in asked(SameType(), item)]
 
 
 @pytest.mark.parametrize("item", ITEMS)
@@ -74,7 +73,7 @@ def test_beside_an_attack_it_asks_in_the_same_span_as_often_and_only_allowed_nam
         assert arm.obstacle(item, RESOURCES) is not None
         return
     theirs, ours = asked(attack, item), asked(arm, item)
-    assert len(ours) == len(theirs) <= arm.most_queries(item, RESOURCES)
+    assert len(ours) == len(theirs) <= most_queries(arm, item, RESOURCES)
     assert arm.fills(item, RESOURCES)
     spans = [(edit.field, edit.start, edit.end) for q in theirs for edit in q.candidate.edits]
     assert spans == [(e.field, e.start, e.end) for q in ours for e in q.candidate.edits]
@@ -114,7 +113,7 @@ def test_beside_discrete_zoo_names_are_drawn_from_the_whole_vocabulary() -> None
         (EntitySubstitution(sampler="random", victim_span="random"), "it is that attack"),
         (EntitySubstitution(sampler="exhaustive"), "every name"),
         (MedFuzz(), "no entity"),
-        (SwapNoiseAttack(), "no entity"),
+        (SwapNoise(), "no entity"),
         (PassageSwap(), "no entity"),
         (PDWS, None),
         (DiscreteZoo(), None),
@@ -131,37 +130,40 @@ def test_rules_for_names_hold_for_random_names_too() -> None:
     span = ITEMS[0].mentions[1]
     candidate = ITEMS[0].candidate().edit(span, f"{ITEMS[0].key_text} acetate")
     assert arm.validity(candidate, RESOURCES) == marked.validity(candidate, RESOURCES)
-    assert arm.traits.may_be_refuted
     assert arm.spec()["name"] == "same_type"
     assert arm.spec()["control_of"]["sampler"] == "pdws"
-    assert arm.traits.needs_entities
+    assert "names" in arm.needs
 
 
 WRONG = {x: Prediction(outcome=Outcome.WRONG, answer=x) for x in "ABCD"}
 
 
-def test_replaced_is_for_a_control_any_option_that_the_attack_may_edit() -> None:
-    item = ITEMS[0]  # its key is A
-    one = replace(PDWS, goal="replaced")
-    (field,) = one.edited_options(item, RESOURCES)
+def goal_beside(control: Any, attack: Any, item: Any = ITEMS[0], seed: int = 0) -> Any:
+    rng = rng_for(seed, f"{attack.stream}/g", "d", item.id, 0)
+    return control_arm(control, attack).at(item, rng, RESOURCES).goal_for(item)
+
+
+def test_replaced_is_for_a_control_the_option_that_the_attack_edits_in_that_trial() -> None:
+    one = replace(PDWS, goal="replaced")  # the key is A
+    (field,) = {query.candidate.edits[0].field for query in asked(one, ITEMS[0])}
     for control in (NoOp(), Repeat(), OptionShuffle()):
-        goal = control_arm(control, one).goal_on(item, RESOURCES)
+        goal = goal_beside(control, one)
         assert goal == Replaced(options=frozenset({field}))
         assert [x for x in "BCD" if goal.reached(WRONG[x], ())] == [field]
     anywhere = replace(one, victim_span="random")
-    goal = control_arm(NoOp(), anywhere).goal_on(item, RESOURCES)
-    assert goal == Replaced(options=frozenset("BCD"))
-    zoo = DiscreteZoo(goal="replaced")
-    assert control_arm(NoOp(), zoo).goal_on(item, RESOURCES) == Replaced(options=frozenset("BCD"))
+    for seed in range(8):
+        edited = {query.candidate.edits[0].field for query in asked(anywhere, ITEMS[0], seed)}
+        assert goal_beside(NoOp(), anywhere, seed=seed) == Replaced(options=frozenset(edited))
+    # It may be any that is probed.
+    probed = replace(one, victim_span="saliency")
+    assert goal_beside(NoOp(), probed) == Replaced(options=frozenset("BCD"))
     # Random names edit an option themselves: the one that was edited counts, as for the attack.
-    assert control_arm(SameType(), anywhere).goal_on(item, RESOURCES) == Replaced()
-    aimed = replace(PDWS, goal="B")
-    assert control_arm(NoOp(), aimed).goal_on(item, RESOURCES) == Targeted("B")
+    assert goal_beside(SameType(), anywhere) == Replaced()
+    assert goal_beside(NoOp(), replace(PDWS, goal="B")) == Targeted("B")
 
 
 def test_only_options_with_an_allowed_span_count_as_edited() -> None:
     item = ITEMS[0].with_mentions([Mention(field="C", start=0, end=3, type="T121")])
-    assert DiscreteZoo().edited_options(item, RESOURCES) == {"C"}
-    assert replace(PDWS, victim_span="random").edited_options(item, RESOURCES) == {"C"}
-    assert EntitySubstitution(n=-1.0, field="stem").edited_options(item, RESOURCES) == frozenset()
-    assert MedFuzz().edited_options(item, RESOURCES) is None
+    for attack in (DiscreteZoo(goal="replaced"), replace(PDWS, goal="replaced")):
+        if attack.obstacle(item, RESOURCES) is None:
+            assert goal_beside(NoOp(), attack, item) == Replaced(options=frozenset("C"))

@@ -11,27 +11,11 @@ from medstress.backends.replies import BARE, NOT_LISTED, SPACED, first_token_sco
 LETTERS = (" A", " B", " C")
 
 
-@pytest.mark.parametrize("letters", [LETTERS, ("A", "B", "C")])
-def test_the_better_form_of_a_letter_counts_and_the_form_of_the_mass_is_said(letters) -> None:
-    values = {"A": -3.1, " A": -3.0, " B": -2.0, "B": -0.2, " C": -4.0}
-    text = {"top_logprobs": [values]}
-    tops = [{"token": token, "logprob": value} for token, value in values.items()]
-    chat = {"content": [{"token": "B", "logprob": -0.2, "top_logprobs": tops}]}
-    for listed in (text, chat):
-        assert first_token_scores(listed, letters) == ((-3.0, -0.2, -4.0), BARE)
-
-
 @pytest.mark.parametrize("space", ["", "\u2581", "\u0120"])
 def test_servers_that_show_the_space_otherwise_are_understood(space: str) -> None:
     listed = {"top_logprobs": [{f"{space}A": -1.0, f"{space}B": -2.0, f"{space}C": -3.0}]}
     form = SPACED if space else BARE
     assert first_token_scores(listed, LETTERS) == ((-1.0, -2.0, -3.0), form)
-
-
-def test_the_chat_shape_is_understood_for_both_endpoints() -> None:
-    tops = [{"token": "B", "logprob": -0.5}, {"token": "A", "logprob": -1.5}]
-    listed = {"content": [{"token": "B", "logprob": -0.5, "top_logprobs": tops}]}
-    assert first_token_scores(listed, ("A", "B")) == ((-1.5, -0.5), BARE)
 
 
 def test_a_letter_that_is_not_listed_gets_a_bound_and_never_wins() -> None:

@@ -291,13 +291,6 @@ def test_a_server_that_ignores_logprobs_is_named_at_its_first_answer() -> None:
     assert len(server.log) == 3
 
 
-def test_a_server_that_refuses_logprobs_is_named_with_its_own_words() -> None:
-    with FaultServer(top=2) as server:
-        said = stop(server)
-    assert 'which answer_by = "letter" needs' in said
-    assert said.endswith("(it says: at most 2 logprobs can be asked for)")
-
-
 def test_texts_of_conversations_cannot_be_scored() -> None:
     with FaultServer() as server:
         assert 'answer_by = "text" needs' in stop(server, Score(CHAT.prompt, ("x",)))

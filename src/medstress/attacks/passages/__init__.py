@@ -1,1 +1,0 @@
-"""Probes that edit the passage alone: does the victim read, or remember?"""

@@ -1,0 +1,144 @@
+"""Tasks that are asked in one call and without a prompt: entities of a sentence, and similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import OUTSIDE, EditedTexts
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import Entity, TaggedCandidate
+from medstress.tasks.multiple_choice import Flow
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityTagging:
+    """The task of a victim that labels tokens.
+
+    An entity is found if the victim marks exactly its tokens with its type (strict match). Types
+    that the data do not annotate are read as outside, so that a victim that knows more types than
+    the data is not penalised.
+    """
+
+    types: tuple[str, ...]
+    """The types that the data annotate, sorted."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The victim's type -> the data's type, where they differ."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints."""
+        return {"kind": "ner", "types": list(self.types), "names": dict(sorted(self.names.items()))}
+
+    def listing(self, candidate: TaggedCandidate) -> str:
+        """Return the sentence, tokens joined by spaces."""
+        return " ".join(candidate.tokens)
+
+    def flow(self, candidate: TaggedCandidate) -> Flow:
+        """Ask for the labels of one candidate, and look for its entity."""
+        (reply,) = yield (Request(Tag(candidate.tokens)),)
+        assert isinstance(reply, Tagged)
+        labels = self.read(reply.labels)
+        entity = candidate.entity
+        if entity is None:
+            # Without an entity, what the victim marks only counts for precision.
+            return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
+        found = entity in marked_entities(labels)
+        return Prediction(
+            outcome=Outcome.RIGHT if found else Outcome.WRONG,
+            answer=" ".join(labels[entity.start : entity.end]),
+            text=" ".join(labels),
+        )
+
+    def read(self, labels: Sequence[str]) -> list[str]:
+        """Translate a victim's labels to the types of the data."""
+        read = []
+        for label in labels:
+            type_ = self.names.get(label[2:], label[2:])
+            read.append(f"{label[0]}-{type_}" if type_ in self.types else OUTSIDE)
+        return read
+
+    def check(self, victim: str, labels: Sequence[str]) -> None:
+        """Check that a model's labels cover the types of the data.
+
+        Args:
+            victim: its label, for the message.
+            labels: the model's labels; empty if it declares none.
+
+        Raises:
+            UsageError: a label is not IOB, or a type of the data is missing; names both.
+        """
+        theirs = [label for label in labels if label != OUTSIDE]
+        data = ", ".join(self.types)
+        for label in theirs:
+            if label[:2] not in ("B-", "I-") or not label[2:]:
+                raise UsageError(
+                    f"victim {victim!r}: its labels are {', '.join(labels)}, and the data's types "
+                    f"are {data}; expected IOB labels such as 'B-{self.types[0]}': set id2label in "
+                    "the model's config.json"
+                )
+        types = sorted({label[2:] for label in theirs})
+        if not types:
+            return
+        for name in self.names:
+            if name not in types:
+                raise UsageError(
+                    f"victim {victim!r}: labels: it has no type {name!r}"
+                    f"{did_you_mean(name, types)} (it has: {', '.join(types)})"
+                )
+        known = {self.names.get(type_, type_) for type_ in types}
+        if missing := [type_ for type_ in self.types if type_ not in known]:
+            raise UsageError(
+                f"victim {victim!r} knows the types {', '.join(types)}, and the data's types are "
+                f"{data}: say which of its types is {missing[0]!r}, e.g. "
+                f'labels = {{"{types[0]}" = "{missing[0]}"}}, or take another model'
+            )
+
+
+def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
+    """Return the entities in a victim's labels, which may be malformed.
+
+    As in the CoNLL-2000 and 2003 evaluation, an I- that continues no entity begins one.
+
+    >>> [(e.start, e.end, e.type) for e in marked_entities(["O", "I-Drug", "I-Drug", "I-Gene"])]
+    [(1, 3, 'Drug'), (3, 4, 'Gene')]
+
+    References:
+        Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003; the
+        evaluation script conlleval.
+    """
+    return tuple(_marked(labels))
+
+
+def _marked(labels: Sequence[str]) -> Iterator[Entity]:
+    start, type_ = 0, ""
+    for place, label in enumerate((*labels, OUTSIDE)):
+        if label[:1] == "I" and label[2:] == type_:
+            continue
+        if type_:
+            yield Entity(start=start, end=place, type=type_)
+        start, type_ = place, label[2:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similarity:
+    """The task of a victim that scores pairs.
+
+    Every answer counts as right, because no distance from the gold score is defined as wrong.
+    """
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints."""
+        return {"kind": "similarity"}
+
+    def listing(self, candidate: EditedTexts) -> str:
+        """Return both texts, one on each line."""
+        return "\n".join(candidate.texts.values())
+
+    def flow(self, candidate: EditedTexts) -> Flow:
+        """Ask for the similarity of one candidate."""
+        (reply,) = yield (Request(Compare(*candidate.texts.values())),)
+        assert isinstance(reply, Compared)
+        return Prediction(outcome=Outcome.RIGHT, answer=None, scores=(reply.score,))

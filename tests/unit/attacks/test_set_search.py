@@ -1,0 +1,256 @@
+"""Perturbed copies and searches for few edits: which queries they ask, driven by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.attacks.noise import NoiseResources, SwapNoise, Synonym
+from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.set_search import greedy, importance, random_growth
+from medstress.core import registry
+from medstress.core.errors import BudgetExhausted, UsageError
+from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
+from medstress.core.queries import Ask, CleanAnswer
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import Edit
+
+TEXT = TaggedText(
+    id="s",
+    tokens=("patients", "took", "warfarin", "every", "day"),
+    labels=("O", "O", "B-Drug", "O", "O"),
+)
+(UNIT,) = TEXT.units()
+PAIR = SentencePair(id="p", text_a="patients took warfarin", text_b="they bled", score=2.0)
+NOTHING = NoiseResources()
+LABELS = "O O B-Drug O O"
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def found(labels: str = LABELS) -> Prediction:
+    return Prediction(outcome=Outcome.RIGHT, answer="B-Drug", text=labels)
+
+
+def token_edits() -> list[Edit]:
+    return [
+        Edit(field="tokens", start=i, end=i + 1, replacement=word)
+        for i, word in enumerate(["ptaients", "tkoo", "wrafarin", "eevry", "dya"])
+    ]
+
+
+def _given(answers: dict[tuple[str, ...], Prediction], names: tuple[str, ...]) -> Prediction:
+    return answers.get(names, found())
+
+
+def asked(flow: Any, answers: Any = None) -> list[list[str]]:
+    """Drive a search to its end; the replacements of every set asked, in order.
+
+    `answers` is a function of a set, or a dict of sets; others leave the entity found.
+    """
+    if not callable(answers):
+        answers = partial(_given, answers or {})
+    sets: list[list[str]] = []
+    step = next(flow)
+    while True:
+        if isinstance(step, CleanAnswer):
+            replies: Any = (found(),)
+        else:
+            assert isinstance(step, Ask)
+            names = [tuple(e.replacement for e in q.candidate.edits) for q in step.queries]
+            sets += map(list, names)
+            replies = tuple(map(answers, names))
+        try:
+            step = flow.send(replies)
+        except StopIteration:
+            return sets
+
+
+LONE = TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")).units()[0]
+
+
+@pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
+def test_a_perturbed_copy_is_one_query_with_all_edits(item: Any) -> None:
+    (edits,) = asked(SwapNoise(scope="all").run(item, rng(), NOTHING))
+    assert len(edits) >= 2
+
+
+def test_entities_of_a_sentence_have_the_same_copy() -> None:
+    text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
+    attack = SwapNoise(scope="entities")
+    first, second = (
+        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in text.units()
+    )
+    assert first.tokens == second.tokens
+    assert first.entity != second.entity
+
+
+def test_greedy_asks_single_edits_then_the_most_important_together() -> None:
+    edits = token_edits()
+    changed = {("tkoo",): found("O B-Drug B-Drug O O"), ("dya",): found("B-Drug O B-Drug O B-Drug")}
+    sets = asked(greedy(UNIT, edits, 9), changed)
+    assert sets[:5] == [[e.replacement] for e in edits]
+    assert [sorted(each) for each in sets[5:]] == [
+        ["dya", "tkoo"],
+        ["dya", "ptaients", "tkoo"],
+        ["dya", "ptaients", "tkoo", "wrafarin"],
+        ["dya", "eevry", "ptaients", "tkoo", "wrafarin"],
+    ]
+
+
+@pytest.mark.parametrize("budget", range(1, 12))
+def test_searches_never_ask_for_more_than_their_budget(budget: int) -> None:
+    edits = token_edits()
+    assert len(asked(greedy(UNIT, edits, budget))) <= budget
+    assert len(asked(random_growth(UNIT, edits, budget, rng()))) == budget
+    assert len(asked(greedy(UNIT, edits[:1], budget))) == 1
+    assert len(asked(random_growth(UNIT, edits[:1], budget, rng()))) == 1
+
+
+def test_random_growth_begins_alike_whatever_the_budget() -> None:
+    small = asked(random_growth(UNIT, token_edits(), 4, rng(5)))
+    large = asked(random_growth(UNIT, token_edits(), 12, rng(5)))
+    assert large[:4] == small
+    assert [len(each) for each in large[:7]] == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_random_growth_asks_no_set_twice_and_all_of_them_within_a_large_budget() -> None:
+    sets = [frozenset(each) for each in asked(random_growth(UNIT, token_edits()[:3], 50, rng()))]
+    assert len(sets) == len(set(sets)) == 7
+
+
+def success(*needed: str) -> Any:
+    """Answers of a victim that misses the entity where these edits are among the others."""
+    missed = Prediction(outcome=Outcome.WRONG, answer="O", text="O O O O O", is_success=True)
+    return lambda names: missed if set(needed) <= set(names) else found()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("search", ["greedy", "random"])
+def test_a_set_that_succeeds_is_made_as_small_as_it_can_be(search: str, seed: int) -> None:
+    edits, budget = token_edits(), 40
+    flow = (
+        greedy(UNIT, edits, budget)
+        if search == "greedy"
+        else random_growth(UNIT, edits, budget, rng(seed))
+    )
+    answers = success("ptaients", "dya")
+    sets = asked(flow, answers)
+    successes = [each for each in sets if answers(each).is_success]
+    assert sorted(min(successes, key=len)) == ["dya", "ptaients"]
+    assert len({frozenset(each) for each in sets}) == len(sets)
+
+
+def test_a_success_late_in_the_budget_is_made_smaller_only_within_it() -> None:
+    edits = token_edits()
+    for budget in range(2, 12):
+        assert len(asked(greedy(UNIT, edits, budget), success("eevry", "dya"))) <= budget
+        assert len(asked(random_growth(UNIT, edits, budget, rng()), success("dya"))) <= budget
+
+
+def test_importance_is_not_fooled_by_labels_that_only_moved() -> None:
+    longer = Edit(field="tokens", start=0, end=1, replacement="the patients of mine")
+    moved = found("O O O O O B-Drug O O")
+    assert importance(found(), moved, longer) == 0
+    assert importance(found(), found("O O O O O O O O"), longer) == 1
+
+
+def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:
+    flow = greedy(UNIT, token_edits(), 9)
+    next(flow)
+    flow.send((found(),))
+    with pytest.raises(BudgetExhausted):
+        flow.throw(BudgetExhausted(0))
+
+
+def test_edits_in_the_entity_come_first_then_the_nearest() -> None:
+    order = [edit.start for edit in UNIT.nearest_first(token_edits())]
+    assert order == [2, 1, 3, 0, 4]
+    assert PAIR.nearest_first(token_edits()) == token_edits()
+
+
+def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> None:
+    assert importance(found(), found("O O O O B-Drug")) == 2
+    assert importance(found(), found("O O B-Drug O O O O")) == 2
+    scores = [Prediction(outcome=Outcome.RIGHT, answer=None, scores=(v,)) for v in (0.5, 0.2)]
+    assert importance(*scores) == pytest.approx(0.3)
+
+
+def test_the_goal_follows_from_the_item() -> None:
+    attack = SwapNoise(max_change=0.5)
+    assert attack.goal_for(PAIR) == Moved(0.5)
+    assert SwapNoise().goal_for(UNIT) == Untargeted()
+    assert SwapNoise().goal_for(PAIR) == Measured()
+    before = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(0.9,))
+    moved = Moved(0.5).relative_to(before)
+    for score, reached in ((0.41, False), (0.39, True), (1.39, False), (1.41, True)):
+        answer = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(score,))
+        assert moved.reached(answer, ()) is reached
+        assert not Measured().relative_to(before).reached(answer, ())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swap_noise",
+        "keyboard_noise",
+        "synonym",
+        "case_noise",
+        "hyphen_noise",
+        "ocr_noise",
+        "abbreviation",
+        "non_entity_noise",
+    ],
+)
+def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
+    attack = registry.load("attacks", name)()
+    assert attack.spec()["name"] == name
+    assert attack.spec()["search"] == "none"
+    assert (attack.is_copy, attack.budget) == (True, 1)
+    assert attack.obstacle(UNIT, NOTHING) is None
+    lone = TaggedText(id="e", tokens=("a",), labels=("O",)).units()[0]
+    assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"
+
+
+def test_what_is_not_drawn_runs_once() -> None:
+    assert not Synonym().is_random
+    assert Synonym(search="random", budget=3).is_random
+    assert Synonym(side="random").is_random
+    assert SwapNoise().is_random
+
+
+def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
+    assert NonEntityNoise(noise="swap_noise").stream == SwapNoise().stream
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"budget": 3}, "budget = 3"),
+        ({"budget": 0, "search": "greedy"}, "budget"),
+        ({"search": "gready"}, "search"),
+        ({"side": "both"}, "side"),
+        ({"max_change": -1}, "max_change"),
+        ({"max_change": float("nan")}, "max_change"),
+        (
+            {"scope": "none"},
+            "scope",
+        ),
+    ],
+)
+def test_impossible_parameters_are_refused_in_one_sentence(
+    keys: dict[str, Any], where: str, said
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        SwapNoise(**keys)
+    said(str(refused.value), where)
+
+
+def test_a_candidate_of_a_search_holds_some_of_the_edits() -> None:
+    candidate = UNIT.candidate(tuple(token_edits()[2:3]))
+    assert candidate.tokens == ("patients", "took", "wrafarin", "every", "day")  # type: ignore[attr-defined]
