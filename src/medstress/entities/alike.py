@@ -42,54 +42,22 @@ from medstress.entities.ontologies import parent_headings
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import shipped_rows
 
-_TABLE = "diseases"
-
 _FUNCTION_TEXT = "a an the of in on to by and or with due from disease diseas disorder syndrome"
 _FUNCTION_WORDS = frozenset(words(_FUNCTION_TEXT))
 
-_ENDINGS = (
-    ("emic", "emi"),
-    ("emia", "emi"),
-    ("otic", "os"),
-    ("itic", "it"),
-    ("plegic", "plegi"),
-    ("plegia", "plegi"),
-    ("pathic", "pathi"),
-    ("uric", "uri"),
-    ("uria", "uri"),
-    ("algic", "algi"),
-    ("algia", "algi"),
-    ("ension", "ens"),
-    ("ensiv", "ens"),
-    ("eptic", "eps"),
-    ("epsi", "eps"),
-    ("rrhagic", "rrhag"),
-    ("rrhag", "rrhag"),
-    ("trophic", "trophi"),
-    ("betic", "bet"),
-    ("bet", "bet"),
-    ("matic", "m"),
-    ("ectomi", "ectomi"),
-    ("toxic", "tox"),
-    ("toxiciti", "tox"),
-    ("ous", "o"),
-)
-"""Endings of folded words -> what nouns and adjectives of one stem share: hypertension,
-hypertensive; ischemia, ischemic; arthritis, arthritic."""
-_SPELLINGS = {
-    "tumour": "tumor",
-    "neoplasm": "tumor",
-    "leucemi": "leukemi",
-    "leucaemi": "leukemi",
-    "renal": "kidnei",
-    "kidney": "kidnei",
-    "kidnei": "kidnei",
-    "hepatic": "liver",
-    "cardiac": "heart",
-    "pulmonari": "lung",
-    "ganglia": "ganglion",
-    "carcinomata": "carcinoma",
-}
+_ENDING_TEXT = """
+emic=emi emia=emi otic=os itic=it plegic=plegi plegia=plegi pathic=pathi uric=uri uria=uri
+algic=algi algia=algi ension=ens ensiv=ens eptic=eps epsi=eps rrhagic=rrhag rrhag=rrhag
+trophic=trophi betic=bet bet=bet matic=m ectomi=ectomi toxic=tox toxiciti=tox ous=o
+"""
+_ENDINGS = [pair.split("=") for pair in _ENDING_TEXT.split()]
+"""Endings of folded words, and what nouns and adjectives of one stem share: hypertension,
+hypertensive; ischemia, ischemic; arthritis, arthritic. The first that fits counts."""
+_SPELLING_TEXT = """
+tumour=tumor neoplasm=tumor leucemi=leukemi leucaemi=leukemi renal=kidnei kidney=kidnei
+kidnei=kidnei hepatic=liver cardiac=heart pulmonari=lung ganglia=ganglion carcinomata=carcinoma
+"""
+_SPELLINGS = dict(pair.split("=") for pair in _SPELLING_TEXT.split())
 """Folded words -> one of two that mean the same part or are spelt differently."""
 _ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5"}
 
@@ -114,12 +82,11 @@ def stems(text: str) -> frozenset[str]:
     >>> stems("Cancer of the breast") == stems("breast cancers")
     True
     """
-    found = words(text)
-    # The last word of haemophilia A is no article.
-    kept = [w for w in found[:-1] if w not in _FUNCTION_WORDS]
-    kept += [w for w in found[-1:] if w == "a" or w not in _FUNCTION_WORDS]
-    kept = kept or found
-    return frozenset(map(stem, kept))
+    folded = words(text)
+    kept = [word for word in folded if word not in _FUNCTION_WORDS]
+    if folded[-1:] == ["a"]:  # the last word of haemophilia A is no article
+        kept.append("a")
+    return frozenset(map(stem, kept or folded))
 
 
 class DiseaseNames:
@@ -138,7 +105,7 @@ class DiseaseNames:
     def place(self, name: str) -> tuple[frozenset[str], bool]:
         """Return the concepts of a name, and whether it is listed as written."""
         concepts = (each.partition(":") for each in self._listed.concepts_of(name))
-        if found := frozenset(concept for table, _, concept in concepts if table == _TABLE):
+        if found := frozenset(concept for table, _, concept in concepts if table == "diseases"):
             return found, True
         return frozenset(self._inflected.get(stems(name), ())), False
 
@@ -168,7 +135,7 @@ class DiseaseNames:
 def disease_names() -> DiseaseNames:
     """Return the shipped diseases with the links of MONDO and of MeSH, read once."""
     mondo = list(shipped_rows("mondo"))
-    concept = {row[0]: _concept(row) for row in mondo}
+    concept = {r[0]: r[2] if re.match(r"M\w+:", r[2]) else f"MONDO:{r[0]}" for r in mondo}
     parents: dict[str, set[str]] = {}
     for row in mondo:
         parents[concept[row[0]]] = {concept[p] for p in row[1].split() if p in concept}
@@ -177,11 +144,7 @@ def disease_names() -> DiseaseNames:
         known = {each for each in above if each.startswith("MESH:")}
         parents.setdefault(heading, set()).update(known)
     listed = load_synonyms("default", Path())
-    return DiseaseNames(listed, lambda: ((r[0], r[1]) for r in shipped_rows(_TABLE)), parents)
-
-
-def _concept(row: list[str]) -> str:
-    return row[2] if re.match(r"M\w+:", row[2]) else f"MONDO:{row[0]}"
+    return DiseaseNames(listed, lambda: ((r[0], r[1]) for r in shipped_rows("diseases")), parents)
 
 
 Value = Literal["same", "different", "unknown"]
@@ -258,19 +221,21 @@ class Relations:
             word_set(one) and word_set(one) == word_set(other)
         ):
             return (Relation("same_concept", "same", WORDING),)
-        worded: list[Relation] = []
+        worded = None
         found = [*self._listed(one, other), *_of_drugs(one, other)]
         if settled(found) is None:
             # The diseases are read only where they are needed: that takes a second.
             found += _of_diseases(one, other)
         if settled(found) is not True:
             # Initials have many meanings, and a table knows some: another one refutes nothing.
-            found = [*_of_initials(one, other)] or found
-            worded = [*_of_wording(one, other)]
-            found += worded
+            if _abbreviates(one, other):
+                found = [Relation("abbreviation", "unknown", INITIALS)]
+            if worded := by_wording(one, other):
+                found.append(Relation(worded, "unknown", WORDING))
         if worded or min(len(normalise(one)), len(normalise(other))) <= _AMBIGUOUS:
-            found = [_unknown(each) if each.value == "different" else each for each in found]
-        return tuple(sorted(dict.fromkeys(found), key=_strength))
+            found = [replace(r, value="unknown") if r.value == "different" else r for r in found]
+        strongest = sorted(found, key=lambda r: (r.value != "same", r.kind == "other_concept"))
+        return tuple(dict.fromkeys(strongest))
 
     def _listed(self, one: str, other: str) -> Iterator[Relation]:
         for groups in self._synonyms:
@@ -283,7 +248,7 @@ class Relations:
 
 def relations(one: str, other: str) -> tuple[Relation, ...]:
     """Return the evidence of the shipped tables on two names (see `Relations.between`)."""
-    return _shipped().between(one, other)
+    return Relations().between(one, other)
 
 
 def _of_drugs(one: str, other: str) -> Iterator[Relation]:
@@ -300,14 +265,15 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     pairs = [(x, y) for x in first.readings for y in second.readings]
     if not (first.is_whole and second.is_whole):
         # A text that only mentions drugs is placed against drugs that it does not mention.
-        if not any(_share(x, y) for x, y in pairs):
+        ingredients = ((i, j) for x, y in pairs for i in x.ingredients for j in y.ingredients)
+        if not any(i == j or kin(i, j) for i, j in ingredients):
             yield Relation("other_concept", "different", _sources(*pairs[0]))
         return
     equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
     if equal:
         x, y = min(equal, key=lambda pair: pair[1].kind)
-        found = Relation(_kind(one, other, x, y), "same", _sources(x, y))
-        yield _unknown(found) if _given_otherwise(one, other) else found
+        value: Value = "unknown" if _given_otherwise(one, other) else "same"
+        yield Relation(_kind(one, other, x, y), value, _sources(x, y))
         return
     if whole := next((pair for pair in pairs if pair[0].ingredients < pair[1].ingredients), None):
         # It holds the first one's drug, so picking it is no error that a study should count.
@@ -327,17 +293,8 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
         yield Relation("other_concept", "different", _sources(x, y))
 
 
-def _share(x: Reading, y: Reading) -> bool:
-    """Whether two readings have an ingredient in common, or kin."""
-    return any(i == j or kin(i, j) is not None for i in x.ingredients for j in y.ingredients)
-
-
 def _is_of(group: str, placed: Placed) -> bool:
     return any(group in _classes(reading) for reading in placed.readings)
-
-
-def _unknown(found: Relation) -> Relation:
-    return replace(found, value="unknown")
 
 
 def _given_otherwise(one: str, other: str) -> bool:
@@ -379,10 +336,6 @@ def _sources(*readings: Reading) -> str:
     return " and ".join(dict.fromkeys(SOURCES[each.source] for each in readings))
 
 
-def _strength(found: Relation) -> tuple[bool, bool]:
-    return found.value != "same", found.kind == "other_concept"
-
-
 def _of_diseases(one: str, other: str) -> Iterator[Relation]:
     names = disease_names()
     (first, as_written), (second, also) = names.place(one), names.place(other)
@@ -409,27 +362,11 @@ def _of_diseases(one: str, other: str) -> Iterator[Relation]:
         yield Relation("other_concept", "different", source)
 
 
-def _of_initials(one: str, other: str) -> Iterator[Relation]:
-    """Yield an abbreviation by its letters, of two names that no table calls the same."""
-    if _abbreviates(one, other):
-        yield Relation("abbreviation", "unknown", INITIALS)
-
-
 def _abbreviates(one: str, other: str) -> bool:
     """Whether one name is made of the initials of the other, of three words or more."""
     short, long = sorted((normalise(one), normalise(other)), key=len)
     initials = "".join(word[0] for word in long.split())
     return len(short) > 1 and short.replace(".", "") == initials
-
-
-def _of_wording(one: str, other: str) -> Iterator[Relation]:
-    if kind := by_wording(one, other):
-        yield Relation(kind, "unknown", WORDING)
-
-
-@cache
-def _shipped() -> Relations:
-    return Relations()
 
 
 EQUAL, DUPLICATE = "equal_to_option", "key_duplicate"
@@ -554,35 +491,31 @@ def option_evidence(
         rules: the rules of the attack.
         relations: the shipped tables, and the user's synonyms.
     """
-    return tuple(dict.fromkeys(_pieces(item, name, field, rules, relations)))
-
-
-def _pieces(
-    item: Question, name: str, field: str, rules: NameRules, relations: Relations
-) -> Iterator[Evidence]:
     objection = rules.objection(item, name)
     is_synonym = objection == VARIANT_CLASSES[SYNONYM]
     key, *parts = option_texts(item, item.key)
-    found = [each.as_evidence() for each in _of_tables(relations, key, name)]
+    # What the words alone say is the rules' part.
+    of_tables = [e.as_evidence() for e in relations.between(key, name) if e.source != WORDING]
     for part in parts:
         # Another name of a part of the key need not be right where the whole key is.
         if normalise(part) != normalise(key):
-            same = (each for each in _of_tables(relations, part, name) if each.value == "same")
-            found += (replace(e.as_evidence(), valid=False if is_synonym else None) for e in same)
+            of_tables += [
+                replace(relation.as_evidence(), valid=False if is_synonym else None)
+                for relation in relations.between(part, name)
+                if relation.source != WORDING and relation.value == "same"
+            ]
+    pieces: list[Evidence] = []
     # A table that knows a synonym says so itself.
-    if not (is_synonym and any(each.valid is False for each in found)):
-        yield from of_reason(objection, False if objection else None)
-    yield from found
+    if not (is_synonym and any(piece.valid is False for piece in of_tables)):
+        pieces += of_reason(objection, False if objection else None)
+    pieces += of_tables
     for letter in item.letters:
         if letter in (item.key, field) or objection == EQUAL:
             continue
         against = relations.between(item.option(letter), name)
         if settled(against):
-            yield replace(against[0].as_evidence(), kind="duplicate_of_option")
-    if asked := _EXCEPTION.search(item.stem):
-        yield Evidence(kind="exception_asked", source=f"the question says {asked[0].lower()!r}")
-
-
-def _of_tables(relations: Relations, key: str, name: str) -> Iterator[Relation]:
-    """Return what tables say; what the words alone say is the rules' part."""
-    return (each for each in relations.between(key, name) if each.source != WORDING)
+            pieces.append(replace(against[0].as_evidence(), kind="duplicate_of_option"))
+    if word := _EXCEPTION.search(item.stem):
+        source = f"the question says {word[0].lower()!r}"
+        pieces.append(Evidence(kind="exception_asked", source=source))
+    return tuple(dict.fromkeys(pieces))

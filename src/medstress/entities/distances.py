@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _CACHE_BYTES = 20 << 20
 """Memory for cached rows of distances."""
 
 
-class Distance(Protocol):
+class Distance(ABC):
     """A distance from anchors to the names of a vocabulary; reading is thread-safe."""
 
     identity: str
@@ -48,28 +48,34 @@ class Distance(Protocol):
     lack: str
     """Says what is wrong with a name without any distance, to follow "is" or "are"."""
 
-    def prepare(
+    def prepare(  # noqa: B027 - most distances need nothing
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
     ) -> None:
         """Prepare for these texts, and for these anchors in this order."""
 
+    @abstractmethod
     def to_names(self, anchor: str) -> Floats:
         """h(anchor, name) for every name, shape (n_names,), >= 0, read-only; nan: undefined."""
 
+    @abstractmethod
     def to_text(self, anchor: str, text: str) -> float:
         """h(anchor, text) for any text; nan if undefined."""
 
-    def duplicates(self, anchor: str) -> Indices:
-        """Indices of the names with h < `DUPLICATE`; need not compute `to_names`."""
-
-    def undefined_from(self, anchor: str) -> Indices:
-        """Indices of the names without a distance from this anchor."""
-
+    @abstractmethod
     def undefined(self) -> Indices:
         """Indices, ascending, of the names known to have no distance from any anchor."""
 
+    def duplicates(self, anchor: str) -> Indices:
+        """Indices of the names with h < `DUPLICATE`; need not compute `to_names`."""
+        with np.errstate(invalid="ignore"):
+            return np.flatnonzero(self.to_names(anchor) < DUPLICATE)
 
-class Cosine:
+    def undefined_from(self, anchor: str) -> Indices:
+        """Indices of the names without a distance from this anchor."""
+        return np.flatnonzero(np.isnan(self.to_names(anchor)))
+
+
+class Cosine(Distance):
     """h = 1 - cos, Xian et al. (2025)."""
 
     identity = "cosine"
@@ -121,24 +127,7 @@ class Euclidean(Cosine):
         return math.sqrt(2 * super().to_text(anchor, text))
 
 
-class _ByRow(ABC):
-    """A distance that computes all names of an anchor at once."""
-
-    @abstractmethod
-    def to_names(self, anchor: str) -> Floats:
-        """h(anchor, name) for every name."""
-
-    def duplicates(self, anchor: str) -> Indices:
-        """Names with h below `DUPLICATE`."""
-        with np.errstate(invalid="ignore"):
-            return np.flatnonzero(self.to_names(anchor) < DUPLICATE)
-
-    def undefined_from(self, anchor: str) -> Indices:
-        """Names with h = nan."""
-        return np.flatnonzero(np.isnan(self.to_names(anchor)))
-
-
-class PathLength(_ByRow):
+class PathLength(Distance):
     """h = number of edges on the shortest path between the concepts of two names in a hierarchy.
 
     If a name stands for several concepts, the nearest pair counts. Names of one concept have h = 0:
@@ -160,11 +149,6 @@ class PathLength(_ByRow):
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         self._flat = np.array([node for found in places for node in found], dtype=np.int64)
         self._rows: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
-
-    def prepare(
-        self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
-    ) -> None:
-        """Do nothing: a row takes a few milliseconds."""
 
     def to_names(self, anchor: str) -> Floats:
         """Edges between anchor and name."""
@@ -190,7 +174,7 @@ class PathLength(_ByRow):
         return np.setdiff1d(np.arange(self._n_names), self._inside)
 
 
-class FunctionDistance(_ByRow):
+class FunctionDistance(Distance):
     """h by a user's function: (anchor, names) -> one number >= 0 per name; nan: undefined.
 
     The function is called by one thread at a time and must be deterministic.

@@ -1,4 +1,8 @@
-"""Names of drugs: ingredients, classes, kin, and pairs of brand and generic name."""
+"""Names of drugs: ingredients, classes, kin, and pairs of brand and generic name.
+
+The stems of classes are facts of the WHO's naming system (INN stems). The lists here were written
+for medstress; those of classes hold what exam questions use.
+"""
 
 from __future__ import annotations
 
@@ -160,16 +164,8 @@ def names_a_class(text: str) -> bool:
 _OF_WORDS = {"key_plus_words": "child", "key_subset": "parent"}
 _ENANTIOMER = ("es", "lev", "levo", "ar", "dex", "dextro")
 """Beginnings of the names of single enantiomers (INN and USAN); the rest names the racemate."""
-_METALS = {
-    **dict.fromkeys(("iron", "ferrous", "ferric"), "iron"),
-    **{
-        each: each
-        for each in (
-            *("aluminum", "bismuth", "calcium", "copper", "gold", "lithium", "magnesium"),
-            *("potassium", "silver", "zinc"),
-        )
-    },
-}
+_METAL_TEXT = "aluminum bismuth calcium copper gold iron lithium magnesium potassium silver zinc"
+_METALS = {metal: metal for metal in _METAL_TEXT.split()} | {"ferrous": "iron", "ferric": "iron"}
 """First word of a salt -> the metal that acts. Sodium is left out: it mostly only carries an acid,
 and sodium chloride is not given for sodium bicarbonate."""
 
@@ -206,26 +202,18 @@ def kin(one: str, other: str) -> str | None:
     """
     if worded := by_wording(one, other):
         return worded
-    if _is_enantiomer(other, one):
-        return "child"
-    if _is_enantiomer(one, other):
-        return "parent"
-    metal = _metal(one)
-    return "salt" if metal and metal == _metal(other) else None
+    for first, second, kind in ((one, other, "child"), (other, one, "parent")):
+        if any(second == start + first for start in _ENANTIOMER):
+            return kind
+    metals = [
+        _METALS.get(first) for first, _, rest in (one.partition(" "), other.partition(" ")) if rest
+    ]
+    return "salt" if len(metals) == 2 and metals[0] and metals[0] == metals[1] else None
 
 
 def by_wording(one: str, other: str) -> str | None:
     """Return whether the second name is the first with more words, `child`, or less, `parent`."""
     return _OF_WORDS.get(variant_class(other, [one]))
-
-
-def _is_enantiomer(name: str, racemate: str) -> bool:
-    return any(name == start + racemate for start in _ENANTIOMER)
-
-
-def _metal(ingredient: str) -> str | None:
-    first, _, rest = ingredient.partition(" ")
-    return _METALS.get(first) if rest else None
 
 
 SOURCES = {

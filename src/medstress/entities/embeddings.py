@@ -329,13 +329,12 @@ class NameVectors:
         first, second = (vector @ self._directions / length).tolist()
         start, stop = projections[0].searchsorted((first - radius, first + radius)).tolist()
         near = names[start:stop][np.abs(projections[1, start:stop] - second) < radius]
-        close = [i for i in near.tolist() if self._distance_to(i, vector, length) < limit]
+        close = []
+        for i in near.tolist():
+            (name,) = self._file.rows(i, i + 1).astype(np.float64)
+            if 1 - float(vector @ name) / (length * float(self.lengths[i])) < limit:
+                close.append(i)
         return np.array(sorted(close), np.int64)
-
-    def _distance_to(self, i: int, vector: NDArray[np.float64], length: float) -> float:
-        """Return 1 - cos of a vector and the vector of name i, which is not zero."""
-        (name,) = self._file.rows(i, i + 1).astype(np.float64)
-        return 1 - float(vector @ name) / (length * float(self.lengths[i]))
 
     @cached_property
     def _directions(self) -> NDArray[np.float64]:

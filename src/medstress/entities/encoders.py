@@ -173,6 +173,7 @@ class TransformerEncoder:
             from transformers import AutoModel, AutoTokenizer
 
         self.pooling = pooling
+        self._folder = folder
         self._max_tokens = min(max_tokens or MAX_TOKENS, MAX_TOKENS)
         self._lower_case = lower_case
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -194,12 +195,21 @@ class TransformerEncoder:
         """Return unit vectors, shape (n_texts, n_dimensions).
 
         Texts are read in batches of similar length; `progress` gets (done, all) after each.
+
+        Raises:
+            UsageError: the model gives vectors that are not finite; names would be drawn by them.
         """
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         vectors = np.zeros((len(texts), int(self._model.config.hidden_size)), dtype=np.float32)
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             vectors[rows] = self._batch([texts[row] for row in rows])
+            if (odd := np.flatnonzero(~np.isfinite(vectors[rows]).all(axis=1))).size:
+                raise UsageError(
+                    f"embedding: expected finite numbers from the model in {self._folder}, got a "
+                    f"vector with nan for {texts[rows[odd[0]]][:60]!r}; give another model, or "
+                    "fetch its weights again"
+                )
             if progress is not None:
                 progress(start + len(rows), len(order))
         return vectors
@@ -297,8 +307,8 @@ def read_folder(folder: Path) -> SentenceFolder:
     if not listing.is_file():
         return SentenceFolder(model=folder)
     model, modes = folder, list[str]()
-    modules = _read(listing)
-    if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
+    modules = _read(listing, list)
+    if not all(isinstance(module, dict) for module in modules):
         raise UsageError(f"embedding: expected a list of modules (objects) in {listing}")
     for module in modules:
         kind = str(module.get("type", "")).rpartition(".")[2]
@@ -311,8 +321,9 @@ def read_folder(folder: Path) -> SentenceFolder:
         if kind == "Transformer":
             model = place
         elif kind == "Pooling":
-            modes += _modes(_read(place / "config.json"))
-    settings = _read(model / "sentence_bert_config.json", {})
+            modes += _modes(_read(place / "config.json", dict))
+    of_texts = model / "sentence_bert_config.json"
+    settings = _read(of_texts, dict) if of_texts.is_file() else {}
     length = settings.get("max_seq_length")
     return SentenceFolder(
         model=model,
@@ -332,8 +343,10 @@ def _modes(settings: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(_ALIASES.get(str(mode), str(mode)) for mode in listed))
 
 
-def _read(path: Path, default: Any = None) -> Any:
-    if default is not None and not path.is_file():
-        return default
+def _read(path: Path, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     with reading(lambda why: f"embedding: cannot read {path}: {why}"):
-        return json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
+    if not isinstance(content, kind):
+        what = "a list of modules (objects)" if kind is list else "an object"
+        raise UsageError(f"embedding: expected {what} in {path}")
+    return content

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -28,32 +28,20 @@ class SemanticType:
     """The UMLS semantic group it belongs to, such as ``Disorders``."""
 
 
-def _rows() -> Iterator[SemanticType]:
-    table = files("medstress.entities") / "data" / "semantic_types.tsv"
-    for line in table.read_text("utf-8").splitlines()[1:]:
-        identifier, name, group = line.split("\t")
-        yield SemanticType(identifier=identifier, name=name, group=group)
-
-
-SEMANTIC_TYPES: dict[str, SemanticType] = {row.identifier: row for row in _rows()}
+_TABLE = (files("medstress.entities") / "data" / "semantic_types.tsv").read_text("utf-8")
+SEMANTIC_TYPES: dict[str, SemanticType] = {
+    identifier: SemanticType(identifier=identifier, name=name, group=group)
+    for identifier, name, group in (line.split("\t") for line in _TABLE.splitlines()[1:])
+}
 """All 127 semantic types by identifier."""
 
 
-def _of(group: str) -> dict[str, str]:
-    return {row.identifier: row.name for row in SEMANTIC_TYPES.values() if row.group == group}
-
-
-DRUGS: dict[str, str] = _of("Chemicals & Drugs")
-"""The 20 types of the UMLS semantic group Chemicals & Drugs: identifier -> name."""
-
-DISEASES: dict[str, str] = _of("Disorders")
-"""The 12 types of the UMLS semantic group Disorders: identifier -> name."""
-
-GROUPS: dict[str, dict[str, str]] = {"drugs": DRUGS, "diseases": DISEASES}
-
-TYPE_IDENTIFIERS = frozenset(SEMANTIC_TYPES)
-"""The identifiers of all semantic types; users may attack any of them with their own vocabulary,
-for example procedures (T060, T061)."""
+GROUPS: dict[str, frozenset[str]] = {
+    name: frozenset(row.identifier for row in SEMANTIC_TYPES.values() if row.group == group)
+    for name, group in (("drugs", "Chemicals & Drugs"), ("diseases", "Disorders"))
+}
+"""The identifiers of the 20 types of drugs and the 12 of diseases. Users may attack any other type
+with a vocabulary of their own, for example procedures (T060, T061)."""
 
 
 def types_of(group_type: str | Sequence[str]) -> frozenset[str]:
@@ -92,8 +80,8 @@ def wrong_type(group_type: str | Sequence[str]) -> str | None:
     if not group_type:
         return f"{expected}; {'got none' if isinstance(group_type, str) else 'the list is empty'}"
     for name in [group_type] if isinstance(group_type, str) else group_type:
-        if name not in GROUPS and name not in TYPE_IDENTIFIERS:
-            hint = did_you_mean(name, [*GROUPS, *sorted(TYPE_IDENTIFIERS)])
+        if name not in GROUPS and name not in SEMANTIC_TYPES:
+            hint = did_you_mean(name, [*GROUPS, *sorted(SEMANTIC_TYPES)])
             return f"{expected}; got {name!r}{hint}"
     return None
 

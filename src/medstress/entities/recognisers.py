@@ -18,7 +18,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.items import TEXTS, Mention, Question
 from medstress.core.text import cut_word
-from medstress.entities.groups import GROUPS, TYPE_IDENTIFIERS
+from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
 from medstress.entities.names import fold_word, unaccented
 from medstress.entities.vocabularies import SHIPPED, shipped_rows
 from medstress.files.extras import importing
@@ -72,7 +72,10 @@ def split(text: str) -> list[Word]:
     for match in _WORD.finditer(plain):
         start, end = match.span("word") if match["word"] else match.span()
         first, last = (start, end - 1) if places is None else (places[start], places[end - 1])
-        words.append(Word(_form(plain[start:end]), first, _past_marks(text, last + 1)))
+        past = last + 1
+        while past < len(text) and unicodedata.combining(text[past]):
+            past += 1  # accents that follow their letter
+        words.append(Word(_form(plain[start:end]), first, past))
     return words
 
 
@@ -103,13 +106,6 @@ def _plain(text: str) -> tuple[str, list[int] | None]:
         pieces.append(piece)
         places += [place] * len(piece)
     return "".join(pieces), places
-
-
-def _past_marks(text: str, end: int) -> int:
-    """Move `end` behind combining accents."""
-    while end < len(text) and unicodedata.combining(text[end]):
-        end += 1
-    return end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -270,7 +266,9 @@ class Gazetteer:
             start, end = starts[first], ends[last]
             if start < last_end:
                 continue
-            actual = _case_of(text[start:end])
+            actual = Case.CAPITALISED if text[start].isupper() else Case.ANY
+            if text[start:end].isupper():
+                actual = Case.CAPITALS
             types = [type_ for type_, case in self._types[number].items() if case <= actual]
             if types:
                 last_end = end
@@ -294,12 +292,6 @@ def _pattern(name: str) -> str | None:
     if len(name.strip()) < MIN_CHARACTERS or not any(c.isalpha() for c in "".join(words)):
         return None
     return _encode(words)
-
-
-def _case_of(text: str) -> Case:
-    if text.isupper():
-        return Case.CAPITALS
-    return Case.CAPITALISED if text[0].isupper() else Case.ANY
 
 
 def _sources_of(table: str) -> Iterator[Source]:
@@ -365,8 +357,7 @@ LABELS: dict[str, str] = {
     "DISEASE": "diseases",
     "DISORDER": "diseases",
     "CANCER": "diseases",
-    **{group: group for group in GROUPS},
-    **{identifier: identifier for identifier in TYPE_IDENTIFIERS},
+    **{type_: type_ for type_ in (*GROUPS, *SEMANTIC_TYPES)},
 }
 """Default types of labels, for scispaCy's and other public pipelines."""
 
@@ -427,17 +418,14 @@ class SpacyPipeline:
 
     def spec(self) -> dict[str, Any]:
         """Describe the recogniser; the model by its own metadata, not by its path."""
-        meta = self._nlp.meta
+        meta, declared = self._nlp.meta, _declared(self._nlp)
+        labels = {k: v for k, v in sorted(self._labels.items()) if not declared or k in declared}
         return {
             "name": "spacy",
             "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
-            "labels": None if self._linker else self._labels_used(),
+            "labels": None if self._linker else labels,
             "linker": self._linker,
         }
-
-    def _labels_used(self) -> dict[str, str]:
-        declared = _declared(self._nlp)
-        return {k: v for k, v in sorted(self._labels.items()) if not declared or k in declared}
 
     def _types(self, span: Span) -> Iterator[str]:
         if self._linker is None:
@@ -465,7 +453,7 @@ def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:
-    known = (*GROUPS, *sorted(TYPE_IDENTIFIERS))
+    known = (*GROUPS, *sorted(SEMANTIC_TYPES))
     for label, type_ in labels.items():
         if type_ not in known:
             raise UsageError(

@@ -1,9 +1,14 @@
-"""Other names for the mentions of a corpus: synonyms, near names, abbreviations, stand-ins."""
+"""Other names for the mentions of a corpus: synonyms, near names and abbreviations.
+
+A stand-in for a synonym (METHODS 4.5) is a listed name of the concept, else a near name of a
+vocabulary. Nearness is measured in an embedding other than the victim's. Acronyms and names of
+fewer than four letters have no near names, since an embedding knows little but their spelling.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -19,7 +24,7 @@ from medstress.entities.embeddings import Embedder
 from medstress.entities.names import folded
 from medstress.entities.recognisers import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
-from medstress.entities.vocabularies import Vocabulary, load_vocabulary
+from medstress.entities.vocabularies import load_vocabulary
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]
@@ -81,7 +86,10 @@ def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replac
     Raises:
         UsageError: the source is missing or malformed.
     """
-    return _table(mentions, source, base, lambda _, names: names)
+    return {
+        mention: tuple(dict.fromkeys(tokenise(name.lower()) for name in names))
+        for mention, _, names in _of_concepts(mentions, source, base)
+    }
 
 
 def abbreviations(
@@ -98,128 +106,38 @@ def abbreviations(
     Raises:
         UsageError: the source is missing or malformed.
     """
-
-    def related(mention: str, names: Sequence[str]) -> list[str]:
-        found: list[str] = []
+    table: Replacements = {}
+    for mention, read, names in _of_concepts(mentions, source, base):
+        forms: list[str] = []
         if direction != "contract":
-            found += [name.lower() for name in names if is_short_form(mention, name)]
+            forms += [name.lower() for name in names if _is_short_form(read, name)]
         if direction != "expand":
-            found += [name.upper() for name in names if is_short_form(name, mention)]
-        return found
+            forms += [name.upper() for name in names if _is_short_form(name, read)]
+        if forms:
+            table[mention] = tuple(dict.fromkeys(map(tokenise, forms)))
+    return table
 
-    return _table(mentions, source, base, related, lower=False)
 
-
-def is_short_form(name: str, other: str) -> bool:
-    """True if a name of two to eight letters consists of the initials of another.
-
-    >>> is_short_form("MI", "myocardial infarction"), is_short_form("heart attack", "MI")
-    (True, False)
-    """
+def _is_short_form(name: str, other: str) -> bool:
+    """Whether a name of two to eight letters consists of the initials of another."""
     return 2 <= len(name) <= MAX_INITIALS and is_initials(name.lower(), other)
 
 
-def related_names(
-    mentions: Mapping[str, str],
-    vocabulary: str | None,
-    embedding: str,
-    base: Path,
-    is_candidate: Callable[[Sequence[str]], Sequence[bool]] | None = None,
-) -> Replacements:
-    """Return for each mention the nearest other name of a vocabulary, in lower case.
-
-    Args:
-        mentions: tokens joined by spaces, in lower case -> type.
-        vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
-        embedding: as in `[[entities]]`; the nearest name has the largest cosine.
-        base: folder that a relative path starts from.
-        is_candidate: tells which names of a vocabulary may be used; None: all.
-
-    Raises:
-        UsageError: a type has no built-in vocabulary, or a file or model is missing.
-    """
-    chosen = {type_: vocabulary or vocabulary_of_type(type_) for type_ in set(mentions.values())}
-    table: Replacements = {}
-    for source in sorted(set(chosen.values())):
-        texts = [mention for mention, type_ in mentions.items() if chosen[type_] == source]
-        names = load_vocabulary(source, base)
-        fits = None if is_candidate is None else is_candidate(names.names)
-        nearest = _nearest(texts, names, embedding, base, fits)
-        table |= {mention: (_lowered(name),) for mention, name in nearest.items()}
-    return table
-
-
-def vocabulary_of_type(type_: str) -> str:
-    """Return the built-in vocabulary of an entity type, by the first letters of its name.
-
-    Raises:
-        UsageError: the type has none.
-
-    >>> vocabulary_of_type("Chemical")
-    'drugs'
-    """
-    if known := _built_in(type_):
-        return known
-    raise UsageError(
-        f"synonym: no built-in vocabulary has names of the type {type_!r}; set vocabulary = "
-        "'drugs', 'diseases' or a file"
-    )
-
-
-def _built_in(type_: str) -> str | None:
-    begins = (known for start, known in BUILT_IN.items() if type_.lower().startswith(start))
-    return next(begins, None)
-
-
-def _nearest(
-    texts: Sequence[str],
-    vocabulary: Vocabulary,
-    embedding: str,
-    base: Path,
-    fits: Sequence[bool] | None,
-) -> dict[str, str]:
-    embedder = Embedder(embedding, corpus=vocabulary.names, base=base)
-    names = embedder.vectors(vocabulary.names)
-    readable = [join_tokens(text.split()) for text in texts]
-    cosines = embedder.vectors(readable) @ names.T
-    known = [folded(name) for name in vocabulary.names]
-    nearest = {}
-    for text, read, row in zip(texts, readable, cosines, strict=True):
-        own = folded(read)
-        for place in np.argsort(-row, kind="stable"):
-            if row[place] <= 0:
-                break
-            if known[place] not in ("", own) and (fits is None or fits[place]):
-                nearest[text] = vocabulary.names[place]
-                break
-    return nearest
-
-
-def _table(
-    mentions: Mapping[str, str],
-    source: str,
-    base: Path,
-    chosen: Callable[[str, Sequence[str]], Sequence[str]],
-    *,
-    lower: bool = True,
-) -> Replacements:
+def _of_concepts(
+    mentions: Mapping[str, str], source: str, base: Path
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each mention that has other names, as it is read, and these names."""
     readable = {mention: join_tokens(mention.split()) for mention in mentions}
-    # Also without a final s, so that a file that lists the singular is searched for a plural.
-    needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
-    known = _known(source, base, frozenset(needed))
-    table: Replacements = {}
+    if source == "default":
+        concepts = _shipped()
+    else:
+        # Also without a final s, so that a file that lists the singular is searched for a plural.
+        needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
+        concepts = ConceptNames(concept_rows(source, base, needed)[2])
     for mention, read in readable.items():
         kind = _built_in(mentions[mention]) if source == "default" else None
-        if names := chosen(read, known.others(read, f"{kind}:" if kind else "")):
-            tokens = (_lowered(name) if lower else tokenise(name) for name in names)
-            table[mention] = tuple(dict.fromkeys(tokens))
-    return table
-
-
-def _known(source: str, base: Path, needed: frozenset[str]) -> ConceptNames:
-    return (
-        _shipped() if source == "default" else ConceptNames(concept_rows(source, base, needed)[2])
-    )
+        if names := concepts.others(read, f"{kind}:" if kind else ""):
+            yield mention, read, names
 
 
 @cache
@@ -227,8 +145,9 @@ def _shipped() -> ConceptNames:
     return ConceptNames(concept_rows("default", Path())[2])
 
 
-def _lowered(name: str) -> Tokens:
-    return tokenise(name.lower())
+def _built_in(type_: str) -> str | None:
+    """Return the shipped vocabulary of an entity type, by the first letters of its name."""
+    return next((v for start, v in BUILT_IN.items() if type_.lower().startswith(start)), None)
 
 
 def defined_abbreviations(
@@ -242,6 +161,12 @@ def defined_abbreviations(
 
     Returns:
         Mention in lower case -> its other forms, in the order of their definitions.
+
+    References:
+        Schwartz, Hearst. A simple algorithm for identifying abbreviation definitions in biomedical
+        text. Pacific Symposium on Biocomputing, 2003. *Differs from the paper*: both forms are
+        gold entities of one type, so a long form, then in brackets a shorter one of a single token
+        with the same first letter is enough.
 
     >>> tokens = "Myocardial infarction ( MI ) was rare".split()
     >>> labels = ["B-D", "I-D", "O", "B-D", "O", "O", "O"]
@@ -318,14 +243,51 @@ def listed_first(
         for mention, names in strict_names(mentions, synonyms, base).items()
         if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
     }
-    others = {
-        mention: type_
-        for mention, type_ in mentions.items()
-        if mention not in listed and any(map(is_word, written[mention]))
-    }
-    near = related_names(others, vocabulary, embedding, base, is_candidate=_candidates(without))
+    wanted: dict[str, list[str]] = {}
+    for mention, type_ in mentions.items():
+        if mention not in listed and any(map(is_word, written[mention])):
+            source = vocabulary or _built_in(type_)
+            if source is None:
+                raise UsageError(
+                    f"synonym: no built-in vocabulary has names of the type {type_!r}; set "
+                    "vocabulary = 'drugs', 'diseases' or a file"
+                )
+            wanted.setdefault(source, []).append(mention)
+    near: Replacements = {}
+    for source in sorted(wanted):
+        names = load_vocabulary(source, base).names
+        near |= _nearest(
+            wanted[source], names, Embedder(embedding, corpus=names, base=base), without
+        )
     sources = {**dict.fromkeys(listed, LISTED), **dict.fromkeys(near, NEAREST)}
     return Surrogates(table={**listed, **near}, sources=sources)
+
+
+def _nearest(
+    mentions: Sequence[str], names: Sequence[str], embedder: Embedder, without: Collection[str]
+) -> Replacements:
+    """Return for each mention the name with the largest cosine that is another one, a word."""
+    # In a vocabulary that is all in capitals, case does not mark acronyms.
+    is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
+    forms = [folded(name) for name in names]
+    is_candidate = [
+        form != "" and form not in without and is_word(name.lower() if is_upper_case else name)
+        for name, form in zip(names, forms, strict=True)
+    ]
+    vectors = embedder.vectors(names)
+    readable = [join_tokens(mention.split()) for mention in mentions]
+    nearest: Replacements = {}
+    for mention, read, row in zip(
+        mentions, readable, embedder.vectors(readable) @ vectors.T, strict=True
+    ):
+        own = folded(read)
+        for place in np.argsort(-row, kind="stable"):
+            if row[place] <= 0:
+                break
+            if is_candidate[place] and forms[place] != own:
+                nearest[mention] = (tokenise(names[place].lower()),)
+                break
+    return nearest
 
 
 def is_word(name: str) -> bool:
@@ -334,24 +296,9 @@ def is_word(name: str) -> bool:
     >>> [is_word(name) for name in ("HTN", "5-FU", "NaCl", "eye", "AML cells", "gout")]
     [False, False, False, False, True, True]
     """
-    words = _LETTERS.findall(name)
-    return any(len(word) >= _MIN_LETTERS and not _is_acronym(word) for word in words)
-
-
-def _is_acronym(word: str) -> bool:
-    stem = word.removesuffix("s")
-    return len(stem) <= MAX_INITIALS and 2 * sum(map(str.isupper, stem)) >= len(stem)
-
-
-def _candidates(without: Collection[str]) -> Callable[[Sequence[str]], list[bool]]:
-    """Return a function that tells which names of a vocabulary may be used."""
-
-    def are_candidates(names: Sequence[str]) -> list[bool]:
-        # In a vocabulary that is all in capitals, case does not mark acronyms.
-        is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
-        return [
-            is_word(name.lower() if is_upper_case else name) and folded(name) not in without
-            for name in names
-        ]
-
-    return are_candidates
+    for word in _LETTERS.findall(name):
+        stem = word.removesuffix("s")
+        is_acronym = len(stem) <= MAX_INITIALS and 2 * sum(map(str.isupper, stem)) >= len(stem)
+        if len(word) >= _MIN_LETTERS and not is_acronym:
+            return True
+    return False

@@ -33,16 +33,6 @@ _MODIFIERS = re.compile(r"\s*(?<!\\)(\{[^{}]*\}\s*)?(?<!\\)(!.*)?$")
 _ESCAPE = re.compile(r"\\(.)")
 
 
-def is_mrconso(path: Path) -> bool:
-    """True for a path that ends in .RRF, compressed (.gz) or not."""
-    return path.name.lower().removesuffix(".gz").endswith(".rrf")
-
-
-def is_obo(path: Path) -> bool:
-    """True for a path that ends in .obo, compressed (.gz) or not."""
-    return path.name.lower().removesuffix(".gz").endswith(".obo")
-
-
 def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
     """Yield (concept, name) for the English names of UMLS concepts.
 
@@ -218,7 +208,8 @@ def concept_rows(
         return "none", content_hash("none"), ()
     if source == "default":
         tables = [shipped_bytes(table).hex() for table in SHIPPED]
-        return "default", content_hash(tables), _shipped_rows()
+        rows = ((f"{t}:{row[0]}", row[1]) for t in SHIPPED for row in shipped_rows(t))
+        return "default", content_hash(tables), rows
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
     advice = (
@@ -226,9 +217,10 @@ def concept_rows(
         "UMLS' MRCONSO.RRF or an .obo file"
     )
     existing_file(path, what, advice)
-    if is_mrconso(path):
+    kind = path.name.lower().removesuffix(".gz")
+    if kind.endswith(".rrf"):
         return source, file_hash(path), mrconso_rows(path, needed)
-    if is_obo(path):
+    if kind.endswith(".obo"):
         return source, file_hash(path), obo_rows(path)
     if not is_delimited(path):
         raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
@@ -247,14 +239,6 @@ def _table_rows(path: Path, what: str) -> list[tuple[str, str]]:
             f"of {path}; rename the columns"
         )
     return [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
-
-
-def _shipped_rows() -> Iterable[tuple[str, str]]:
-    return (
-        (f"{table}:{concept}", name)
-        for table in SHIPPED
-        for concept, name, _, _ in shipped_rows(table)
-    )
 
 
 @cache

@@ -94,12 +94,8 @@ class VectorFile:
         """
         found = np.empty((max(min(stop, len(self)) - start, 0), self.shape[1]), _TYPE)
         width = self.shape[1] * _TYPE.itemsize
-        n = (
-            os.preadv(self._descriptor, [found.data], self._offset + start * width)
-            if found.size
-            else 0
-        )
-        if n != found.nbytes:
+        at = self._offset + start * width
+        if found.size and os.preadv(self._descriptor, [found.data], at) != found.nbytes:
             raise UsageError("embedding: a file of vectors was truncated; run the command again")
         return found
 
@@ -157,28 +153,22 @@ def write_vectors(
     """
     try:
         with atomic_stream(path) as stream:
-            return _write(stream, key, n_rows, blocks)
+            offset, width = 0, 0
+            for block in blocks:
+                if not offset:
+                    width = block.shape[1]
+                    header = {"descr": _TYPE.str, "fortran_order": False, "shape": (n_rows, width)}
+                    np.lib.format.write_array_header_1_0(stream, header)
+                    offset = stream.tell()
+                stream.write(np.ascontiguousarray(block, _TYPE).data)
+            stream.write(_last_line(key, n_rows))
+            stream.flush()
+            return VectorFile(stream, offset, (n_rows, width))
     except OSError as error:
         raise UsageError(
             f"embedding: the vectors cannot be written to {path.parent} ({error.strerror}); free "
             "some space there, or set MEDSTRESS_CACHE to another folder"
         ) from error
-
-
-def _write(
-    stream: BinaryIO, key: str, n_rows: int, blocks: Iterable[NDArray[np.float32]]
-) -> VectorFile:
-    offset, width = 0, 0
-    for block in blocks:
-        if not offset:
-            width = block.shape[1]
-            header = {"descr": _TYPE.str, "fortran_order": False, "shape": (n_rows, width)}
-            np.lib.format.write_array_header_1_0(stream, header)
-            offset = stream.tell()
-        stream.write(np.ascontiguousarray(block, _TYPE).data)
-    stream.write(_last_line(key, n_rows))
-    stream.flush()
-    return VectorFile(stream, offset, (n_rows, width))
 
 
 def _last_line(key: str, n_rows: int) -> bytes:

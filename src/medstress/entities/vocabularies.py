@@ -112,8 +112,9 @@ def read_rows(path: Path, what: str) -> Iterator[tuple[int, list[str]]]:
                 continue
             width = len(row) if width is None else width
             if len(row) != width:
+                fields = "1 field" if width == 1 else f"{width} fields"
                 raise UsageError(
-                    f"{what}: expected {_fields(width)} as in the first line, got {len(row)} in "
+                    f"{what}: expected {fields} as in the first line, got {len(row)} in "
                     f"line {reader.line_num} of {path}; quote names that hold the separator"
                 )
             yield reader.line_num, row
@@ -132,10 +133,6 @@ def column_of(header: Sequence[str], name: str) -> int | None:
 
 def _ending(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-
-
-def _fields(n: int) -> str:
-    return f"{n} field{'' if n == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,39 +191,30 @@ def load_vocabulary(source: str, base: Path, column: int | None = None) -> Vocab
     path = base / Path(source).expanduser()
     hint = did_you_mean(source, SHIPPED)
     existing_file(path, what, f"give a path or one of {', '.join(SHIPPED)}{hint}")
-    return vocabulary_of(source, _names(path, what, column))
-
-
-def _names(path: Path, what: str, column: int | None) -> Iterable[str]:
     if is_delimited(path):
-        return _with_header(path, what) if column is None else _column(path, what, column)
+        return vocabulary_of(source, _table(path, what, column))
     if column is not None:
         raise UsageError(
             f"{what}: key 'column' is for a .csv or .tsv table without a header, got {path}; "
             "remove it"
         )
     if path.suffix.lower() == ".parquet":
-        return _parquet(path, what)
-    return read_text(path, what).split("\n")
+        return vocabulary_of(source, _parquet(path, what))
+    return vocabulary_of(source, read_text(path, what).split("\n"))
 
 
-def _with_header(path: Path, what: str) -> list[str]:
+def _table(path: Path, what: str, column: int | None) -> list[str]:
     rows = [row for _, row in read_rows(path, what)]
-    header = rows[0] if rows else ["name"]
-    position = column_of(header, "name")
-    if position is None:
-        raise UsageError(
-            f"{what}: expected a column 'name', got {_listed(header)} in the first line of "
-            f"{path}; rename a column or, if the table has no header, give the position of the "
-            "names (from 0) with column = 0"
-        )
-    return [row[position] for row in rows[1:]]
-
-
-def _column(path: Path, what: str, column: int) -> list[str]:
-    rows = [row for _, row in read_rows(path, what)]
-    width = len(rows[0]) if rows else column + 1
-    if not 0 <= column < width:
+    if column is None:
+        header, rows = rows[0] if rows else ["name"], rows[1:]
+        column = column_of(header, "name")
+        if column is None:
+            raise UsageError(
+                f"{what}: expected a column 'name', got {_listed(header)} in the first line of "
+                f"{path}; rename a column or, if the table has no header, give the position of the "
+                "names (from 0) with column = 0"
+            )
+    elif not 0 <= column < (width := len(rows[0]) if rows else column + 1):
         raise UsageError(
             f"{what}: expected column = 0 to {width - 1} (counted from 0), got {column} for {path}"
         )
@@ -271,7 +259,11 @@ where swap noise then changes the share of O tokens nearest to the published 31 
 def noise_lexicon(
     sentences: Iterable[tuple[Sequence[str], Sequence[str]]], one_in: float = ONE_IN
 ) -> frozenset[str]:
-    """Return the lexicon of a corpus, in lower case.
+    """Return the lexicon of a corpus, in lower case: medical words, which noise may perturb.
+
+    The published lexicon holds the mentions that a scispaCy pipeline finds in the corpus (METHODS
+    4.2). This one needs no model. It holds the words of gold entities, of the drug and disease
+    vocabularies, and all words that occur in enough sentences, without a list of general words.
 
     Args:
         sentences: (tokens, IOB2 labels) of the whole corpus.
@@ -286,7 +278,7 @@ def noise_lexicon(
         counts.update(set(lowered))
         gold.update(token for token, label in zip(lowered, labels, strict=True) if label != OUTSIDE)
     frequent = (word for word, count in counts.items() if count >= n / one_in)
-    known = gold.union(vocabulary_words(), frequent) - stop_words()
+    known = gold.union(_vocabulary_words(), frequent) - stop_words()
     return frozenset(word for word in known if any(map(str.isalpha, word)))
 
 
@@ -298,7 +290,7 @@ def stop_words() -> frozenset[str]:
 
 
 @cache
-def vocabulary_words() -> frozenset[str]:
+def _vocabulary_words() -> frozenset[str]:
     """Return the words of the names in the built-in vocabularies."""
     return frozenset(
         token.lower()

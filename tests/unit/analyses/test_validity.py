@@ -16,6 +16,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
 from medstress.stats.estimate import wilson, wilson_ends
+from medstress.store.trials import _validity
 from medstress.testing.planted_trials import arm, trial
 
 PEOPLE_SAY = {valid: Word(valid, "review") for valid in (True, False)}
@@ -194,6 +195,34 @@ def test_a_panel_corrects_nothing() -> None:
     (sentence,) = (r.sentence for r in remarks(Cell.of(trials), known) if r.rule == "panel")
     assert "8 of 13" in sentence
     assert "2 of 3" in sentence
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_the_word_of_judges_enters_no_estimate(verdict: bool) -> None:
+    says = Evidence(kind="judges", source="panel", valid=verdict)
+    by_people = words(
+        (15, PEOPLE_SAY[True], True),
+        (5, PEOPLE_SAY[False], True),
+        (5, UNKNOWN, True),
+        (20, UNKNOWN, False),
+    )
+    judged = []
+    for one in by_people:
+        assert one.pick is not None
+        valid, reason, evidence = one.pick.validity
+        pick = replace(one.pick, validity=Word(valid, reason, (*evidence, says)))
+        judged.append(replace(one, first=pick, pick=pick))
+    plain, shown = of([*by_people, *held(60)]), of([*judged, *held(60)])
+    assert shown.panel is not None
+    assert plain.asr_valid is not None
+    assert replace(shown, panel=None) == replace(plain, panel=None)
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_a_stored_verdict_of_judges_is_evidence_and_settles_nothing(verdict: bool) -> None:
+    stored = _validity(verdict, "panel", None)
+    assert stored.valid is None
+    assert [(e.kind, e.valid) for e in stored.evidence] == [("judges", verdict)]
 
 
 def test_a_success_at_the_last_query_leaves_nothing_to_find() -> None:

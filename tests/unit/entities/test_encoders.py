@@ -1,9 +1,11 @@
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.encoders import read_folder
+from medstress.entities.encoders import TransformerEncoder, read_folder
 
 
 def folder_with(folder, *kinds: str, pooling: dict | None = None, model: str = ""):
@@ -78,3 +80,27 @@ def test_a_malformed_listing_is_refused(tmp_path, text):
     (tmp_path / "modules.json").write_text(text)
     with pytest.raises(UsageError, match=r"modules\.json"):
         read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["1_Pooling/config.json", "sentence_bert_config.json"])
+def test_settings_that_are_no_object_are_refused(tmp_path, file, said):
+    folder = folder_with(tmp_path, "Transformer", "Pooling")
+    (folder / file).write_text("[1]")
+    with pytest.raises(UsageError) as error:
+        read_folder(folder)
+    said(str(error.value), "embedding", file)
+
+
+def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path, said):
+    class Damaged(TransformerEncoder):
+        def __init__(self) -> None:
+            self._folder = tmp_path
+            self._model = SimpleNamespace(config=SimpleNamespace(hidden_size=2))
+
+        def _batch(self, texts):
+            return np.array([[np.nan, 1.0] if text == "gout" else [0.0, 1.0] for text in texts])
+
+    assert Damaged().encode(["asthma"]).tolist() == [[0.0, 1.0]]
+    with pytest.raises(UsageError) as error:
+        Damaged().encode(["asthma", "gout"])
+    said(str(error.value), "embedding", str(tmp_path), "'gout'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -10,7 +11,9 @@ from medstress.core.evidence import KINDS
 from medstress.core.items import Mention, Question
 from medstress.entities.alike import (
     NameRules,
+    Relation,
     Relations,
+    Value,
     option_evidence,
     relations,
     settled,
@@ -19,6 +22,8 @@ from medstress.entities.alike import (
 from medstress.entities.drug_names import drug_names
 from medstress.entities.synonyms import SynonymGroups, concept_rows
 from medstress.entities.vocabularies import shipped_rows
+
+VALUES: tuple[Value, ...] = get_args(Value)
 
 
 def first(one: str, other: str) -> tuple[str, str] | None:
@@ -174,6 +179,17 @@ def test_what_the_rules_refute_and_what_the_tables_know_stand_beside_each_other(
     # The rules know words in any order, the list as they stand; the reason is there in any case.
     turned = SynonymGroups("mine", "", [("1", "warfarin"), ("1", "acid pyrrol")])
     assert said_of("pyrrol acid", item, synonyms=turned) == [("synonym", False)]
+
+
+def test_rules_and_tables_call_a_name_wrong_or_unknown_and_never_right() -> None:
+    values = {value: Relation("sibling", value, "a table").as_evidence().valid for value in VALUES}
+    assert values == {"same": False, "different": None, "unknown": None}
+    item = Question(
+        id="q", stem="All are drugs except?", options=("Warfarin sodium", "Aspirin"), key="A"
+    )
+    names = ("Coumadin", "warfarin", "ASPIRIN", "heparin", "asthma", "salt of sodium", "-", "")
+    judged = {valid for name in names for _, valid in said_of(name, item)}
+    assert judged == {False, None}
 
 
 def test_a_name_of_a_part_of_the_key_settles_nothing_by_the_tables() -> None:
