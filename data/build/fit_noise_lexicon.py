@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from medstress.attacks.noise import NoiseResources, Perturbed, SwapNoise
+from medstress.attacks.noise import NoiseResources, SwapNoise
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
+from medstress.core.text import Edit
 from medstress.datasets import bc5cdr
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.vocabularies import ONE_IN, noise_lexicon
@@ -42,9 +43,9 @@ def main(folder: str) -> None:
     lexicon = _lexicon(items)
     found = swapped(items, lexicon)
     print(f"entity tokens of 4 or more characters changed: {entity_share(items, found):.4f}")
-    per_sentence = [len(p.edits) / len(item.tokens) for item, p in zip(items, found, strict=True)]
+    per_sentence = [len(p) / len(item.tokens) for item, p in zip(items, found, strict=True)]
     print(f"tokens changed, mean over sentences: {sum(per_sentence) / len(items):.4f}")
-    print(f"sentences untouched: {sum(not p.edits for p in found) / len(items):.4f}")
+    print(f"sentences untouched: {sum(not p for p in found) / len(items):.4f}")
     for word in ("patients", "treatment", "with", "were", "associated", "significant"):
         print(f"{word} in the lexicon: {word in lexicon}")
     for n in SIZES:
@@ -57,31 +58,30 @@ def _lexicon(items: Sequence[TaggedText], one_in: float = ONE_IN) -> frozenset[s
     return noise_lexicon(((item.tokens, item.labels) for item in items), one_in)
 
 
-def swapped(items: Sequence[TaggedText], lexicon: frozenset[str]) -> list[Perturbed]:
+def swapped(items: Sequence[TaggedText], lexicon: frozenset[str]) -> list[tuple[Edit, ...]]:
     """Swap noise with seed 0."""
     noise, resources = SwapNoise(), NoiseResources(lexicon=lexicon)
     return [
-        noise.perturb(item, rng_for(0, noise.stream, "bc5cdr", item.id), resources)
-        for item in items
+        noise.edits(item, rng_for(0, noise.stream, "bc5cdr", item.id), resources) for item in items
     ]
 
 
-def outside_share(items: Sequence[TaggedText], found: Sequence[Perturbed]) -> float:
+def outside_share(items: Sequence[TaggedText], found: Sequence[tuple[Edit, ...]]) -> float:
     """Share of the tokens outside entities that changed."""
     n = sum(label == OUTSIDE for item in items for label in item.labels)
     changed = sum(
         item.labels[edit.start] == OUTSIDE
-        for item, perturbed in zip(items, found, strict=True)
-        for edit in perturbed.edits
+        for item, edits in zip(items, found, strict=True)
+        for edit in edits
     )
     return changed / n
 
 
-def entity_share(items: Sequence[TaggedText], found: Sequence[Perturbed]) -> float:
+def entity_share(items: Sequence[TaggedText], found: Sequence[tuple[Edit, ...]]) -> float:
     """Share of the entity tokens of at least four characters that changed."""
     n = changed = 0
-    for item, perturbed in zip(items, found, strict=True):
-        pairs = zip(item.tokens, perturbed.tokens, item.labels, strict=True)
+    for item, edits in zip(items, found, strict=True):
+        pairs = zip(item.tokens, item.candidate(edits).tokens, item.labels, strict=True)
         for before, after, label in pairs:
             if label != OUTSIDE and len(before) >= 4:
                 n += 1

@@ -95,8 +95,6 @@ class Scoring:
     """Why a score may be undefined."""
     no_copy: str = "a search asks about other edits of every item, so there is no perturbed copy"
     """Why a search has no perturbed copy."""
-    counts: str = "items, in every seed"
-    """What the n of its main score counts."""
     note: str = "Drop: before minus after, paired."
     """What a table of the scores has to say."""
 
@@ -203,7 +201,6 @@ CORRELATIONS = _Similarities(
     is_signed=True,
     by_seed=True,
     units=("pairs", "pairs (those that share a sentence count once)"),
-    counts="pairs, in every seed",
     undefined="all scores are alike, or fewer than three pairs have them",
     no_copy="a search for a change of the score says nothing of the pairs that held",
     note="Correlation of the model's scores with people's, the mean over seeds. After: of the "
@@ -336,7 +333,6 @@ ENTITIES = _Entities(
     drops=("f1",),
     seed=20_260_201,
     units=("sentences", "documents"),
-    counts="entities, those of the data and those of the model, in every seed",
     undefined="there is nothing to divide by",
     no_copy="a search perturbs every entity apart, so there is no perturbed copy",
     note="Strict: same tokens and same type. Relaxed: same type and a token in common. Seqeval "
