@@ -118,7 +118,7 @@ class PassageDistractor(_Passage):
     """Most distractors asked, 1 to 9."""
 
     @property
-    def is_judged(self) -> bool:  # type: ignore[override]
+    def is_judged(self) -> bool:
         """Whether the sentence leaves the evidence as it was."""
         return self.says == "true"
 

@@ -23,13 +23,14 @@ from medstress.engine.backend_queue import (
     BackendQueue,
     Batch,
     CallGroup,
+    KnownAnswers,
     QueuedCall,
     deliver_known,
     most_held,
     next_batch,
 )
 from medstress.engine.inquiry import InquiryVerdict
-from medstress.engine.ledger import Exchange, KnownAnswers, Ledger, SharedAnswers
+from medstress.engine.ledger import Exchange, Ledger, SharedAnswers
 from medstress.engine.progress import Deadlines, Limits, Progress
 from medstress.engine.requests import VICTIM
 from medstress.engine.running_work import RunningWork
