@@ -577,7 +577,8 @@ def _label(line: str) -> _Label | None:
         rf"|(?:[\w-]{{1,20}} )?\(?[{_T}])",
         rest,
     )
-    if _NO_IDEA.match(rest) or (other and _letters(other[0]) != {letter}):
+    is_list = sign.endswith("、") and re.match(r"[A-J](?![A-Za-z])", rest)
+    if _NO_IDEA.match(rest) or is_list or (other and _letters(other[0]) != {letter}):
         return _Label(_NEITHER, not rest)
     return _Label(frozenset(letter), not rest)
 
