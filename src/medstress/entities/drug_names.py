@@ -273,10 +273,6 @@ class DrugTable:
         for row in rows:
             self._rows.setdefault(normalise(row[0]), []).append(row)
 
-    def __contains__(self, name: str) -> bool:
-        """Whether the name is in the table."""
-        return normalise(name) in self._rows
-
     def place(self, text: str) -> Placed | None:
         """Return what a text names, or None.
 

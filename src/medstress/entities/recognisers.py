@@ -151,23 +151,22 @@ def recognise(
     """
     texts = list(dict.fromkeys(text for item in items for _, text in _fields(item)))
     found = dict(zip(texts, recogniser.find(texts), strict=True))
-    return tuple(_with(item, found, types) for item in items)
+    remade = []
+    for item in items:
+        kept = [mention for mention in item.mentions if mention.type not in types]
+        kept += [
+            Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
+            for name, text in _fields(item)
+            for entity in sorted(set(found[text]))
+            if entity.type in types and cut_word(text, entity.start, entity.end) is None
+        ]
+        remade.append(item.with_mentions(tuple(kept)))
+    return tuple(remade)
 
 
 def _fields(item: Question) -> list[tuple[str, str]]:
     named = [*zip(item.letters, item.options, strict=True)]
     return [*named, *((name, item.text_of(name)) for name in TEXTS)]
-
-
-def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) -> Question:
-    kept = [mention for mention in item.mentions if mention.type not in types]
-    new = [
-        Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
-        for name, text in _fields(item)
-        for entity in sorted(set(found[text]))
-        if entity.type in types and cut_word(text, entity.start, entity.end) is None
-    ]
-    return item.with_mentions((*kept, *new))
 
 
 MIN_CHARACTERS = 3
@@ -204,7 +203,22 @@ def shipped_sources() -> tuple[Source, ...]:
     everyday word. So a brand must be capitalised in a text, and a name that consists of the
     initials of another name of its concept must be in capitals.
     """
-    return tuple(source for table in SHIPPED for source in _sources_of(table))
+    sources: list[Source] = []
+    for table in SHIPPED:
+        concepts: dict[str, list[str]] = {}
+        kinds: dict[str, set[str]] = {}
+        for concept, name, kind, _ in shipped_rows(table):
+            concepts.setdefault(concept, []).append(name)
+            kinds.setdefault(name, set()).add(kind)
+        initials = {name for names in concepts.values() for name in _initials(names)}
+        by_case: dict[Case, list[str]] = {case: [] for case in Case}
+        for name, of_name in kinds.items():
+            if name in initials and "preferred" not in of_name:
+                by_case[Case.CAPITALS].append(name)
+            else:
+                by_case[Case.CAPITALISED if of_name == {"brand"} else Case.ANY].append(name)
+        sources += [Source(names=names, type=table, case=case) for case, names in by_case.items()]
+    return tuple(sources)
 
 
 class Gazetteer:
@@ -294,29 +308,6 @@ def _pattern(name: str) -> str | None:
     return _encode(words)
 
 
-def _sources_of(table: str) -> Iterator[Source]:
-    concepts: dict[str, list[str]] = {}
-    kinds: dict[str, set[str]] = {}
-    for concept, name, kind, _ in shipped_rows(table):
-        concepts.setdefault(concept, []).append(name)
-        kinds.setdefault(name, set()).add(kind)
-    initials = {
-        name
-        for names in concepts.values()
-        for name in _initials(names)
-        if "preferred" not in kinds[name]
-    }
-    by_case: Mapping[Case, list[str]] = {case: [] for case in Case}
-    for name, kinds_of_name in kinds.items():
-        if name in initials:
-            by_case[Case.CAPITALS].append(name)
-        else:
-            is_brand = kinds_of_name == {"brand"}
-            by_case[Case.CAPITALISED if is_brand else Case.ANY].append(name)
-    for case, names in by_case.items():
-        yield Source(names=names, type=table, case=case)
-
-
 def _initials(names: Sequence[str]) -> Iterator[str]:
     """Yield the names of one concept that abbreviate another of them."""
     short = [name for name in names if len(name) <= MAX_INITIALS and name.isalpha()]
@@ -394,9 +385,14 @@ class SpacyPipeline:
             UsageError: spaCy, scispaCy or the pipeline is missing or cannot be loaded, or the
                 pipeline lacks the labels.
         """
-        self._model = model
         self._labels = dict(LABELS if labels is None else labels)
-        _check_labels(self._labels)
+        expected = (*GROUPS, *sorted(SEMANTIC_TYPES))
+        for label, type_ in self._labels.items():
+            if type_ not in expected:
+                raise UsageError(
+                    f"labels: {label} = {type_!r}: expected drugs, diseases or a UMLS type "
+                    f"identifier such as T047{did_you_mean(type_, expected)}"
+                )
         self._linker = linker
         self._nlp = _load(model, base)
         if linker is not None:
@@ -450,16 +446,6 @@ def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
     """
     documents = _load(model, base).pipe(texts, batch_size=_BATCH)
     return [span.text for document in documents for span in document.ents]
-
-
-def _check_labels(labels: Mapping[str, str]) -> None:
-    known = (*GROUPS, *sorted(SEMANTIC_TYPES))
-    for label, type_ in labels.items():
-        if type_ not in known:
-            raise UsageError(
-                f"labels: {label} = {type_!r}: expected drugs, diseases or a UMLS type identifier "
-                f"such as T047{did_you_mean(type_, known)}"
-            )
 
 
 def _check_declared(

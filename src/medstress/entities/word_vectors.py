@@ -188,7 +188,9 @@ class WordVectors:
         Raises:
             UsageError: the file is missing or malformed, with the line.
         """
-        wanted = {form for name in names for forms in _forms(name) for form in forms}
+        listed = {word for name in names for word in _split(name)}
+        listed.update(part for word in tuple(listed) for part in _PART.findall(word))
+        wanted = listed | {word.lower() for word in listed}
         new = wanted - self._known.keys()
         if new or not self._size:
             self._known.update(dict.fromkeys(new))
@@ -286,13 +288,6 @@ class WordVectors:
 def _split(name: str) -> list[str]:
     """Split at white space and strip punctuation from the words."""
     return [word for piece in name.split() if (word := piece.strip(_EDGE))]
-
-
-def _forms(name: str) -> Iterator[tuple[str, ...]]:
-    """Yield the forms in which each word of the name, or part of a word, may be listed."""
-    for word in _split(name):
-        for form in {word, *_PART.findall(word)}:
-            yield form, form.lower()
 
 
 def _is_number(word: bytes) -> bool:

@@ -9,7 +9,6 @@ from medstress.core.items import Mention, Question
 from medstress.core.resources import PerturbationSet
 from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
-from medstress.entities.names import variant_class
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import vocabulary_of
@@ -126,13 +125,6 @@ def test_the_class_of_a_name_is_decided_against_text_and_entities_of_the_key(nam
     assert names.variant_class(item, "zinc") == "different"
 
 
-def test_every_allowed_name_is_of_class_different(names):
-    item = question("Diclofenac", "zinc")
-    classes = {names.variant_class(item, names.names[i]) for i in names.allowed(item)}
-    assert classes == {"different"}
-    assert variant_class("aspirin", ["Diclofenac"]) == "different"
-
-
 def test_distances_are_one_minus_cosine_in_float64(names):
     h = names.distances("diclofenac sodium")
     vectors = np.asarray(names.vectors, dtype=np.float64)
@@ -149,14 +141,6 @@ def test_the_euclidean_distance_is_that_of_unit_vectors(vocabulary):
     vectors = np.asarray(names.vectors, dtype=np.float64)
     expected = np.linalg.norm(vectors - vectors[0], axis=1)
     assert np.allclose(names.distances("aspirin"), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_the_distance_to_one_text_is_that_to_the_name(vocabulary, distance):
-    embedder = Embedder("ngram", corpus=vocabulary.names)
-    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
-    expected = names.distances("iron oxide")[names.names.index("vitamin K")]
-    assert names.distance_to("iron oxide", "vitamin K") == pytest.approx(expected, abs=1e-7)
 
 
 def test_the_distance_to_a_text_without_a_vector_is_undefined(names):
