@@ -21,9 +21,9 @@ from medstress.backends.local.tokens import PromptTokenizer, Target, shared_leng
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import Watcher, prepare
-from medstress.running.run import execute
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.run import execute
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader

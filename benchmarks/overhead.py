@@ -83,9 +83,9 @@ def experiment(folder: Path) -> dict[str, Any]:
 
 def measure(n_queries: int) -> dict[str, Any]:
     """One run in this process; what it prepares and what it opens is timed by itself."""
-    from medstress.running.opened import opened_victims
-    from medstress.running.prepare import Watcher, prepare
-    from medstress.running.run import execute
+    from medstress.experiment.opened import opened_victims
+    from medstress.experiment.prepare import Watcher, prepare
+    from medstress.experiment.run import execute
 
     early: list[int] = []
 

@@ -91,7 +91,7 @@ def medstress(*arguments: str) -> None:
 
 def check_latex() -> str:
     """Set the figures of every run in every layout that fills any."""
-    from medstress.page.papers import LAYOUTS
+    from medstress.report.papers import LAYOUTS
 
     if shutil.which("pdflatex") is None:
         raise Failed(f"pdflatex is missing; install {TEX_PACKAGES}")
@@ -161,7 +161,7 @@ def hostile(out: Path, names: Path) -> Path:
 def drawn(folder: Path, out: Path, paper: str | None) -> bool:
     """Draw a run; return whether anything was made."""
     from medstress.api.results import Run
-    from medstress.page.figures import Made
+    from medstress.report.figures import Made
 
     found = Run(folder).figures(out, ("pdf",), paper)
     for path in out.glob("*.pdf"):

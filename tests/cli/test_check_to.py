@@ -10,7 +10,7 @@ import polars
 import pytest
 
 import medstress as ms
-from medstress.running import check_data
+from medstress.experiment import check_data
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -290,7 +290,7 @@ def test_a_run_folder_is_its_owners_alone_unless_its_group_may_read(
             super().close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("medstress.running.run.RunStore", Watched)
+        patch.setattr("medstress.experiment.run.RunStore", Watched)
         assert bench.run() == 0
     assert {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm"} <= set(seen)
     assert medstress("report", bench.out).code == 0

@@ -13,7 +13,7 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets import iob, pairs, questions
 from medstress.datasets.source import DatasetOptions
-from medstress.running.perturb import perturb as perturb_to
+from medstress.experiment.perturb import perturb as perturb_to
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """

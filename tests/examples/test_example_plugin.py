@@ -15,10 +15,12 @@ import pytest
 
 import medstress as ms
 from fault_server import FaultServer
-from medstress.audit.verify import verify_folder
 from medstress.core import registry
 from medstress.core.errors import DataError, UsageError
 from medstress.core.text import Edit
+from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.perturb import perturb
+from medstress.experiment.prepare import prepare
 from medstress.plugin import (
     Chosen,
     Classify,
@@ -28,8 +30,6 @@ from medstress.plugin import (
     check_attack,
     check_dataset,
 )
-from medstress.running.perturb import perturb
-from medstress.running.prepare import prepare
 from medstress.store.codec import decode_item, encode_item
 from rows import rows_of
 

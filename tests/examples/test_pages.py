@@ -14,7 +14,7 @@ import pytest
 import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
-from medstress.running.demo import DEMO
+from medstress.experiment.demo import DEMO
 
 ROOT = Path(__file__).resolve().parents[2]
 Blocks = Callable[[str, str], list[str]]

@@ -10,12 +10,12 @@ import pytest
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.running.prepare import prepare
-from medstress.running.transfer import replacements
+from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.prepare import prepare
+from medstress.experiment.transfer import replacements
 from medstress.testing import PerturbationTable, tiny_resources
 from rows import rows_of
 

@@ -12,10 +12,10 @@ import medstress as ms
 from asked import ask
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.page.case_text import case_lines
-from medstress.page.cases import Cases, json_of
-from medstress.page.view import Viewer, routes
-from medstress.serving.local import protected
+from medstress.report.case_text import case_lines
+from medstress.report.cases import Cases, json_of
+from medstress.report.local_pages import protected
+from medstress.report.view import Viewer, routes
 from medstress.testing import tiny_questions
 
 

@@ -179,7 +179,7 @@ def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path
 
 def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Path) -> None:
     """A stem of one mark has few places for an edit without meaning."""
-    from medstress.running.prepare import prepare
+    from medstress.experiment.prepare import prepare
 
     drug = {"field": "B", "start": 0, "end": 7, "type": "drugs"}
     rest = {"answer": "A", "mentions": [drug]}
@@ -199,9 +199,9 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Pat
 
 
 def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
-    from medstress.running.dry_run import dry_run
-    from medstress.running.opened import opened_victims
-    from medstress.running.prepare import prepare
+    from medstress.experiment.dry_run import dry_run
+    from medstress.experiment.opened import opened_victims
+    from medstress.experiment.prepare import prepare
 
     prepared = prepare(experiment(RANDOM, NEAR, NEAREST))
     with opened_victims(prepared, lambda _: None):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from medstress.api.run import Run, run
-from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
-from medstress.running.prepare import prepare
+from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.prepare import prepare
 
 VICTIM = '''
 """Wrong on changed prompts of a planted share of the questions; unreadable where they say so."""

@@ -8,9 +8,9 @@ import pytest
 
 import medstress as ms
 from experiments import GOLDENS, SAMPLERS, substitution, victim
-from medstress.running.dry_run import DryRun, dry_run
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import DryRun, dry_run
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import prepare
 from medstress.stats.power import detectable
 
 RIGHT = "\n\ndef right(prompts):\n    return [key_of(prompt) for prompt in counted(prompts)]\n"

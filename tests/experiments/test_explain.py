@@ -25,10 +25,10 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.explain.explanation import Settings
-from medstress.explain.plan import Selection
-from medstress.explain.run import run_explanations
-from medstress.running.prepare import Watcher
+from medstress.experiment.explain.explanation import Settings
+from medstress.experiment.explain.plan import Selection
+from medstress.experiment.explain.run import run_explanations
+from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
 VICTIM = '''

@@ -17,11 +17,11 @@ from medstress.analyses.explanations import (
 )
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.explain.explanation import Settings
-from medstress.explain.plan import Selection
-from medstress.explain.run import run_explanations
-from medstress.explain.written import explanation_page
-from medstress.running.prepare import Watcher
+from medstress.experiment.explain.explanation import Settings
+from medstress.experiment.explain.plan import Selection
+from medstress.experiment.explain.run import run_explanations
+from medstress.experiment.prepare import Watcher
+from medstress.report.explained import explanation_page
 from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical

@@ -13,10 +13,10 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.datasets import questions
 from medstress.datasets.source import DatasetOptions
-from medstress.running.dry_run import dry_run
-from medstress.running.opened import opened_victims
-from medstress.running.perturb import perturb
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.perturb import perturb
+from medstress.experiment.prepare import prepare
 from rows import rows_of
 
 WORDS = ("headache", "treatment", "magnesium", "calcium")

@@ -14,9 +14,9 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.running.asking import run_tests
-from medstress.running.medfuzz_tests import Selection
-from medstress.running.prepare import Watcher
+from medstress.experiment.asking import run_tests
+from medstress.experiment.medfuzz_tests import Selection
+from medstress.experiment.prepare import Watcher
 from medstress.store import reader, trials
 from medstress.testing import tiny_questions
 from rows import rows_of

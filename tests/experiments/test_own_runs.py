@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.api.results import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.running.own_runs import keep_own, own_run
+from medstress.experiment.own_runs import keep_own, own_run
 
 ASKS = ("--all", "--limit", "1", "--max-calls", "12", "--quiet")
 EVIL = """
@@ -177,7 +177,7 @@ def test_what_was_added_since_the_run_last_ended_is_said(bench, explain, monkeyp
     kept = iter([keep_own])
     with monkeypatch.context() as patch:  # as if killed before the end
         patch.setattr(
-            "medstress.running.run.keep_own",
+            "medstress.experiment.run.keep_own",
             lambda *given: next(kept, lambda *_: True)(*given),
         )
         bench.tables["experiment"]["seeds"] = [0, 1]

@@ -14,7 +14,7 @@ from medstress.analyses.passages import supported
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.review.room import make_room
+from medstress.report.review.room import make_room
 from medstress.store.review_store import ReviewStore
 from rows import rows_of
 

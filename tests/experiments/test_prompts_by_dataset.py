@@ -13,9 +13,9 @@ from medstress.analyses.exported import exchange_rows
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
-from medstress.running.dry_run import dry_run
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import prepare
 from medstress.store.reader import RunReader
 
 VICTIM = """

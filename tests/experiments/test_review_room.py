@@ -13,11 +13,11 @@ from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.review.offline import import_answers
-from medstress.review.room import disputed_room, make_room
-from medstress.review.routes import routes
-from medstress.review.verdicts import reviews_from
-from medstress.serving.local import protected
+from medstress.report.local_pages import protected
+from medstress.report.review.offline import import_answers
+from medstress.report.review.room import disputed_room, make_room
+from medstress.report.review.routes import routes
+from medstress.report.review.verdicts import reviews_from
 from medstress.stats.estimate import wilson
 from medstress.store.review_store import ReviewStore
 from rows import rows_of

@@ -11,8 +11,8 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
-from medstress.running.opening import Fingerprint, differences
-from medstress.running.prepare import Watcher, prepare
+from medstress.experiment.opening import Fingerprint, differences
+from medstress.experiment.prepare import Watcher, prepare
 from rows import rows_of
 
 

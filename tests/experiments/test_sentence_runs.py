@@ -14,10 +14,10 @@ from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
-from medstress.page.case_text import case_lines
-from medstress.page.cases import Cases
-from medstress.running.dry_run import dry_run
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.prepare import prepare
+from medstress.report.case_text import case_lines
+from medstress.report.cases import Cases
 from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical

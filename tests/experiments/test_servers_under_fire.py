@@ -15,13 +15,13 @@ import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
 from medstress.api.run import run
-from medstress.audit.verify import verify_folder
 from medstress.backends import server as server_module
 from medstress.backends.openai import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import Patience, RateLimits
 from medstress.core.calls import Decoding, Failure, Generate, Generated
 from medstress.core.errors import UsageError
+from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")

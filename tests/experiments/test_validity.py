@@ -14,8 +14,8 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.review.room import make_room
-from medstress.review.verdicts import reviews_from
+from medstress.report.review.room import make_room
+from medstress.report.review.verdicts import reviews_from
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
 from medstress.testing import REPLACEMENTS, tiny_questions

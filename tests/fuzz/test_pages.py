@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from medstress.analyses.summary import results_of
-from medstress.page import page as page_module
-from medstress.page.cases import as_script
-from medstress.page.charts import Colours, Drawn, draw
+from medstress.report import page as page_module
+from medstress.report.cases import as_script
+from medstress.report.charts import Colours, Drawn, draw
 from medstress.report.formats import clean
 from medstress.report.html import html_table
-from medstress.review.page import room_page
+from medstress.report.review.page import room_page
 
 pytestmark = pytest.mark.release
 

@@ -12,7 +12,7 @@ import spacy
 import medstress as ms
 from medstress.core.errors import UsageError
 from medstress.experiment.plan.plan import Prepared
-from medstress.running.prepare import prepare
+from medstress.experiment.prepare import prepare
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from medstress.api.run import Run
-from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
-from medstress.running import on_ray
+from medstress.experiment import on_ray
+from medstress.experiment.audit.verify import verify_folder
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 pytestmark = [
@@ -179,7 +179,7 @@ def test_a_machine_that_takes_the_connection_and_says_nothing_is_refused():
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         script = (
-            "import sys; from medstress.running import on_ray\n"
+            "import sys; from medstress.experiment import on_ray\n"
             "with on_ray._cluster(on_ray._ray(sys.argv[1]), sys.argv[1]): pass"
         )
         done = subprocess.run(

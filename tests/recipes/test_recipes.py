@@ -16,7 +16,7 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import read_experiment
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan.parts import make_attacks
-from medstress.running.prepare import prepare
+from medstress.experiment.prepare import prepare
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training

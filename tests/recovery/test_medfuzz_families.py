@@ -21,9 +21,9 @@ from medstress.analyses.significance import SIGNIFICANCE, Family, Significance, 
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.running.asking import run_tests
-from medstress.running.medfuzz_tests import Selection
-from medstress.running.prepare import Watcher
+from medstress.experiment.asking import run_tests
+from medstress.experiment.medfuzz_tests import Selection
+from medstress.experiment.prepare import Watcher
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """

@@ -22,9 +22,9 @@ from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Consult
-from medstress.significance.controls import Controls, RoleWriter
-from medstress.significance.flow import Success, significance_flow
-from medstress.significance.settings import Settings
+from medstress.experiment.significance.controls import Controls, RoleWriter
+from medstress.experiment.significance.flow import Success, significance_flow
+from medstress.experiment.significance.settings import Settings
 from medstress.stats.permutation import ControlPlan, p_values
 from medstress.tasks.prompt_sets import load_prompts
 from medstress.testing import tiny_questions

@@ -25,11 +25,11 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE, Significance, SuccessTest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.running.asking import run_tests
-from medstress.running.dry_run import dry_run
-from medstress.running.medfuzz_tests import Selection
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import Watcher, prepare
+from medstress.experiment.asking import run_tests
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.medfuzz_tests import Selection
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import Watcher, prepare
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review

@@ -15,8 +15,8 @@ from medstress.api.run import Run, run
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.engine import scheduler as ready_queue
-from medstress.running.dry_run import dry_run
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 from rows import rows_of

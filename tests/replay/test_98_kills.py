@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import pytest
 
-from medstress.audit.verify import verify_folder
+from medstress.experiment.audit.verify import verify_folder
 
 N_KILLS = 98
 KILLS_A_FOLDER = 7

@@ -14,16 +14,16 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
-from medstress.review.room import make_room
+from medstress.experiment.audit.verify import verify_folder
+from medstress.report.review.room import make_room
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 BATCH = 3
 DIES_WHILE_IT_MERGES = """
 import os, signal, sys
-import medstress.running.merging as running
+import medstress.experiment.merging as running
 import medstress.store.merging as merging
 from medstress.cli.app import medstress_cli
 

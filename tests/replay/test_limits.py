@@ -9,9 +9,9 @@ import pytest
 
 import medstress as ms
 from experiments import GOLDENS, MEDFUZZ, entity, medfuzz, substitution, victim
+from medstress.experiment.opened import opened_victims
 from medstress.experiment.plan.spending import limits_of
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import prepare
+from medstress.experiment.prepare import prepare
 from medstress.store.run_store import RunStore
 
 

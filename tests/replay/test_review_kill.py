@@ -14,7 +14,7 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UsageError
-from medstress.review.room import make_room
+from medstress.report.review.room import make_room
 from medstress.store.review_store import ReviewStore, stored_reviews
 
 

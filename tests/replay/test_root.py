@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from medstress.audit.verify import verify_folder
 from medstress.core.errors import StoreError
+from medstress.experiment.audit.verify import verify_folder
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review

@@ -10,7 +10,6 @@ from contextlib import closing
 import pytest
 
 from medstress.attacks.entity_substitution import EntitySubstitution
-from medstress.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.exchanges import StoredCall
@@ -20,8 +19,9 @@ from medstress.core.resources import Resources
 from medstress.engine.trial import Trial
 from medstress.entities.alike import NameRules
 from medstress.entities.synonyms import SynonymGroups
-from medstress.running.kept_summary import keep_summary
-from medstress.running.prepare import prepare
+from medstress.experiment.audit.verify import OTHERWISE, odd_edits, verify_folder
+from medstress.experiment.kept_summary import keep_summary
+from medstress.experiment.prepare import prepare
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
@@ -384,7 +384,7 @@ def test_a_changed_summary_is_named(copy, monkeypatch):
     path.write_text(json.dumps(kept), "utf-8")
     assert told(copy).startswith("summary.json: expected results[0].n_flipped ")
     with monkeypatch.context() as patch:
-        patch.setattr("medstress.audit.kept.__version__", "99.0")
+        patch.setattr("medstress.experiment.audit.kept.__version__", "99.0")
         found = verify_folder(copy)
         assert found.broken is None
         assert "another one here from results[0].n_flipped on" in found.not_compared[0]
@@ -558,7 +558,7 @@ def test_nothing_that_a_folder_names_is_opened(copy, tmp_path, monkeypatch, key,
     rebuild(copy, f"UPDATE manifest SET value = '{json.dumps(config)}' WHERE key = 'config'")
     opened: list[str] = []
     monkeypatch.setattr(
-        "medstress.audit.recorded.load_groups", lambda *_: opened.append("groups") or []
+        "medstress.experiment.audit.recorded.load_groups", lambda *_: opened.append("groups") or []
     )
     found = verify_folder(copy)
     assert (found.broken, opened) == (None, [])

@@ -13,7 +13,7 @@ import pytest
 
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.page.page import report
+from medstress.report.page import report
 
 # The frozen experiments are a package beside this folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -10,9 +10,9 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.api.run import Run
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
+from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
 
 

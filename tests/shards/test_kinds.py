@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goldens import GOLDENS, medstress, n_asked, written_to
-from medstress.audit.verify import verify_folder
+from medstress.experiment.audit.verify import verify_folder
 
 _CUT = ("medfuzz",)
 """Cut in every test run; the other kinds before a release."""

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from medstress.api.run import Run
-from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
+from medstress.experiment import on_ray
+from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.file.sources import find_source
 from medstress.files.versions import versions
-from medstress.running import on_ray
 
 
 class RayError(Exception):

@@ -13,7 +13,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.shards import cut, parse_shard
-from medstress.running import merging
+from medstress.experiment import merging
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.run_store import lock_folder
 
@@ -182,7 +182,7 @@ def test_shards_of_different_experiments_are_refused(workbench, bench, shards, r
 
 def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused, monkeypatch):
     # Else it would count as ended by its limit.
-    monkeypatch.setattr("medstress.running.run.reached", lambda *_: [])
+    monkeypatch.setattr("medstress.experiment.run.reached", lambda *_: [])
     cut_short = bench.root / "cut short"
     flags = ("--shard", "3/3", "--set", "experiment.max_queries=9")
     assert bench.run(*flags, out=cut_short) == 0

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from medstress.api.run import Run, merge
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
+from medstress.experiment.audit.verify import verify_folder
 from medstress.store.shards import read_shard
 
 

@@ -14,11 +14,11 @@ import sys
 import pytest
 
 from medstress.api.run import Run, merge
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
+from medstress.experiment.audit.verify import verify_folder
 from medstress.store.database import FILE, LOCK, TakenOverError
 from medstress.store.run_store import RunStore, lock_folder
 

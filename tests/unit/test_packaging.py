@@ -93,7 +93,7 @@ def test_figures_without_their_extra_are_one_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from medstress.core.errors import UsageError
-    from medstress.page.figures import write_figures
+    from medstress.report.figures import write_figures
 
     for name in ("pylatexenc", "pylatexenc.latexencode"):  # the second, where a test imported it
         monkeypatch.setitem(sys.modules, name, None)

@@ -23,7 +23,7 @@ from medstress.analyses.run import Run
 from medstress.api.run import run
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.page.page import report
+from medstress.report.page import report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

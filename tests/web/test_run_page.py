@@ -9,8 +9,8 @@ import pytest
 from medstress.analyses import results, summary
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Column, Entry, Point, Remark, Shown, Table
-from medstress.page.cases import Cases
-from medstress.page.page import page
+from medstress.report.cases import Cases
+from medstress.report.page import page
 from medstress.stats.estimate import Estimate
 from medstress.testing.planted_trials import planted_run, trial
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from medstress.analyses.run import Run
-from medstress.page import cases
+from medstress.report import cases
 
 
 class Case(cases.Case):
@@ -17,7 +17,7 @@ class Case(cases.Case):
 
     def __str__(self) -> str:
         """Return the lines of `medstress case`."""
-        from medstress.page.case_text import case_lines
+        from medstress.report.case_text import case_lines
 
         return "\n".join("".join(text for _, text in line) for line in case_lines(self))
 

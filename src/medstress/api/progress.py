@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from medstress.core.words import plural
 from medstress.engine.progress import Progress
+from medstress.experiment.prepare import Watcher
 from medstress.report.formats import clean
-from medstress.running.prepare import Watcher
 
 _REFRESH_SECONDS = 0.5
 """Seconds between drawings: each is a message to the browser."""

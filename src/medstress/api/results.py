@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from medstress.analyses.verdict import Verdict
     from medstress.api.cases import Case
-    from medstress.page.figures import Made, Skipped
+    from medstress.report.figures import Made, Skipped
 
 
 class Page(str):
@@ -38,7 +38,7 @@ class Figures(list["Made | Skipped"]):
     def __repr__(self) -> str:
         """Name what was made, and what was not."""
         from medstress.core.words import plural
-        from medstress.page.figures import Made
+        from medstress.report.figures import Made
 
         made = [each.name for each in self if isinstance(each, Made)]
         skipped = [each.name for each in self if not isinstance(each, Made)]
@@ -170,7 +170,7 @@ class Run:
         Raises:
             UsageError: the file cannot be written.
         """
-        from medstress.page.page import report
+        from medstress.report.page import report
 
         page = report([self.folder])
         if to is not None:
@@ -200,7 +200,7 @@ class Run:
         Raises:
             UsageError: an unknown format or paper, or the folder cannot be written.
         """
-        from medstress.page.figures import write_figures
+        from medstress.report.figures import write_figures
 
         return Figures(write_figures(self.read(), Path(out), formats, paper))
 

@@ -17,10 +17,10 @@ from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
-from medstress.running.kept_summary import keep_summary
-from medstress.running.opening import Wish
-from medstress.running.prepare import Watcher
-from medstress.running.run import perform
+from medstress.experiment.kept_summary import keep_summary
+from medstress.experiment.opening import Wish
+from medstress.experiment.prepare import Watcher
+from medstress.experiment.run import perform
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
@@ -157,7 +157,7 @@ def merge(
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
-    from medstress.running.merging import merge_shards
+    from medstress.experiment.merging import merge_shards
 
     merged = merge_shards(folders, out)
     return Run(merged.folder)
@@ -178,9 +178,9 @@ def tune(
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
 
     Arguments and errors are those of `run`; `out` is ``runs/<name>-tuned`` by default.
-    `medstress.running.tuning.tune_experiment` describes how n is chosen.
+    `medstress.experiment.tuning.tune_experiment` describes how n is chosen.
     """
-    from medstress.running.tuning import tune_experiment
+    from medstress.experiment.tuning import tune_experiment
 
     with watching(watcher, quiet) as watched:
         tuned = tune_experiment(

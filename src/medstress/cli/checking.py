@@ -20,9 +20,7 @@ from medstress.cli.screen import Kind, Line, Screen, screen, titled
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError
 from medstress.core.words import listed, plural, shorten
-from medstress.experiment.first.choices import Choices
-from medstress.report.terminal import print_table
-from medstress.running.check_data import (
+from medstress.experiment.check_data import (
     ATTACKER,
     SKIP,
     Attackable,
@@ -32,6 +30,8 @@ from medstress.running.check_data import (
     check_data,
     skips_rows,
 )
+from medstress.experiment.first.choices import Choices
+from medstress.report.terminal import print_table
 from medstress.stats.estimate import Estimate
 
 FORMAT = 1

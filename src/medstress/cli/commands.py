@@ -17,20 +17,20 @@ from medstress.cli.starting import given_experiment
 from medstress.cli.streams import one_line
 from medstress.core.errors import UsageError, install_command
 from medstress.core.words import command, quoted
+from medstress.experiment.dry_run_remarks import dry_run_remarks
 from medstress.experiment.file.sources import Source
+from medstress.experiment.kept_summary import keep_summary
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.opening import Wish
+from medstress.experiment.prepare import prepare
+from medstress.experiment.run import perform, run_folder
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
-from medstress.running.dry_run_remarks import dry_run_remarks
-from medstress.running.kept_summary import keep_summary
-from medstress.running.opened import opened_victims
-from medstress.running.opening import Wish
-from medstress.running.prepare import prepare
-from medstress.running.run import perform, run_folder
 
 
 def demo_cli(args: argparse.Namespace) -> int:
     """Run `medstress demo`."""
-    from medstress.running.demo import DEMO
+    from medstress.experiment.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         folder = perform(DEMO, args.out, watcher=watcher).folder
@@ -72,7 +72,7 @@ def run_cli(args: argparse.Namespace) -> int:
 
 
 def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
-    from medstress.running.on_ray import run_on_ray
+    from medstress.experiment.on_ray import run_on_ray
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         spread = run_on_ray(
@@ -105,7 +105,7 @@ def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> 
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.running.tuning import plan_tuning, tune_experiment, tuning_costs
+    from medstress.experiment.tuning import plan_tuning, tune_experiment, tuning_costs
 
     check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -186,7 +186,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
 
 def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
-    from medstress.running.perturb import perturb
+    from medstress.experiment.perturb import perturb
 
     check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -232,7 +232,7 @@ def _show_prompts(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from medstress.running.dry_run import dry_run
+    from medstress.experiment.dry_run import dry_run
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):

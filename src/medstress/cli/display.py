@@ -24,7 +24,7 @@ from medstress.api.progress import counts_line
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.engine.progress import Progress as Counts
-from medstress.running.prepare import Watcher
+from medstress.experiment.prepare import Watcher
 
 _REFRESH_SECONDS = 0.25
 """Seconds between drawings; each takes 1 to 2 ms of processor time."""

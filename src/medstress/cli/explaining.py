@@ -83,10 +83,10 @@ def explain_cli(args: argparse.Namespace) -> int:
     from medstress.cli.confirming import confirming
     from medstress.cli.display import display
     from medstress.cli.streams import one_line
-    from medstress.explain.explanation import Settings
-    from medstress.explain.plan import Selection
-    from medstress.explain.run import run_explanations
-    from medstress.running.kept_summary import keep_summary
+    from medstress.experiment.explain.explanation import Settings
+    from medstress.experiment.explain.plan import Selection
+    from medstress.experiment.explain.run import run_explanations
+    from medstress.experiment.kept_summary import keep_summary
 
     given = {"evaluations": args.max_calls, "mask": args.mask}
     settings = Settings(**{key: value for key, value in given.items() if value is not None})
@@ -169,9 +169,9 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
 
 def _write(name: str, explanations: Explanations | None, to: Path) -> None:
     from medstress.analyses.shown import Shown
-    from medstress.explain.written import COLUMNS, explanation_page, token_rows
     from medstress.files.frames import write_rows
     from medstress.files.writing import write_text
+    from medstress.report.explained import COLUMNS, explanation_page, token_rows
 
     if to.suffix != PAGE:
         write_rows(token_rows(explanations), to, COLUMNS)

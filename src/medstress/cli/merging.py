@@ -111,7 +111,7 @@ def merge_cli(args: argparse.Namespace) -> int:
     """Run `medstress merge`."""
     from medstress.cli.display import display
     from medstress.core.words import command, quoted
-    from medstress.running.merging import merge_shards
+    from medstress.experiment.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         merged = merge_shards(args.folders, args.out, note=watcher.note)

@@ -26,12 +26,12 @@ def review_cli(args: argparse.Namespace) -> int:
 
 
 def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
-    from medstress.review.offline import export_room
-    from medstress.review.room import disputed_room, make_room
-    from medstress.review.routes import routes
-    from medstress.review.sample import described
-    from medstress.running.kept_summary import keep_summary
-    from medstress.serving.local import refuse_port, serve
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.report.local_pages import refuse_port, serve
+    from medstress.report.review.offline import export_room
+    from medstress.report.review.room import disputed_room, make_room
+    from medstress.report.review.routes import routes
+    from medstress.report.review.sample import described
 
     refuse_port(args.port)
     if args.adjudicate and to is not None:
@@ -72,8 +72,8 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
 
 
 def _import(folder: Path, path: Path) -> int:
-    from medstress.review.offline import import_answers
-    from medstress.running.kept_summary import keep_summary
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.report.review.offline import import_answers
 
     run = Run.open(folder)
     with ReviewStore(folder) as store:

@@ -21,7 +21,7 @@ from medstress.report.terminal import print_table
 from medstress.store.shards import shard_of
 
 if TYPE_CHECKING:
-    from medstress.running.dry_run import DryRun
+    from medstress.experiment.dry_run import DryRun
 
 _MOST_REASONS = 3
 """Reasons of failures that are printed."""
@@ -110,7 +110,7 @@ def write_file(flag: str, file: str, text: str) -> None:
 
 def write_report(folders: Sequence[Path], out: str | None) -> Path:
     """Write the report of a run, by default into its folder, or of several; return its path."""
-    from medstress.page.page import report
+    from medstress.report.page import report
 
     page = Path(out) if out else (folders[0] if len(folders) == 1 else Path()) / "report.html"
     text = report(folders)

@@ -17,10 +17,10 @@ def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
     from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
+    from medstress.experiment.asking import run_tests
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.medfuzz_tests import Selection
     from medstress.report.terminal import print_table
-    from medstress.running.asking import run_tests
-    from medstress.running.kept_summary import keep_summary
-    from medstress.running.medfuzz_tests import Selection
 
     names = ("null", "max_calls", "generator", "adjust")
     changes = {name: getattr(args, name) for name in names} | {"controls": _controls(args.controls)}

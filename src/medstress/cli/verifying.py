@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medstress.cli.flags import Parser
 
 if TYPE_CHECKING:
-    from medstress.audit.verification import Verification
+    from medstress.experiment.audit.verification import Verification
 
 BROKEN = 2
 """Exit code of a folder that does not agree, or that could not be judged."""
@@ -47,8 +47,8 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def verify_cli(args: argparse.Namespace) -> int:
     """Run `medstress verify`."""
-    from medstress.audit.verify import verify_folder
-    from medstress.running.prepare import prepare
+    from medstress.experiment.audit.verify import verify_folder
+    from medstress.experiment.prepare import prepare
 
     given = Path(args.folder)
     own = None if args.experiment is None else prepare(args.experiment)

@@ -15,7 +15,7 @@ from medstress.cli.screen import screen
 from medstress.cli.showing import show, write_report, write_verdicts
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.words import command
-from medstress.running.kept_summary import renew_summary
+from medstress.experiment.kept_summary import renew_summary
 
 
 def summary_cli(args: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ def export_cli(args: argparse.Namespace) -> int:
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
     from medstress.api.results import Run
-    from medstress.page.figures import INDEX, Made, Skipped
+    from medstress.report.figures import INDEX, Made, Skipped
 
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
     if not args.out.strip():
@@ -75,8 +75,8 @@ def figures_cli(args: argparse.Namespace) -> int:
 
 def case_cli(args: argparse.Namespace) -> int:
     """Run `medstress case`: one case, or without an id the list of them."""
-    from medstress.page.case_text import print_case, print_cases
-    from medstress.page.cases import Cases, json_of
+    from medstress.report.case_text import print_case, print_cases
+    from medstress.report.cases import Cases, json_of
 
     run = Read.open(Path(args.folder))
     cases, out = Cases(run), screen()
@@ -98,8 +98,8 @@ def case_cli(args: argparse.Namespace) -> int:
 
 def view_cli(args: argparse.Namespace) -> int:
     """Run `medstress view`."""
-    from medstress.page.view import view
-    from medstress.serving.local import refuse_port
+    from medstress.report.local_pages import refuse_port
+    from medstress.report.view import view
 
     refuse_port(args.port)
     announce = partial(print, flush=True)

@@ -13,8 +13,8 @@ from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
+from medstress.experiment.perturb import drawn_candidates
 from medstress.experiment.plan.parts import AttackPart, GroupPart
-from medstress.running.perturb import drawn_candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

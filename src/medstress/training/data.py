@@ -19,7 +19,7 @@ from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import GroupPart, load_groups
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sentence_groups import kind_of_datasets
-from medstress.running.prepare import Watcher
+from medstress.experiment.prepare import Watcher
 from medstress.training.copies import (
     Kind,
     Perturber,

@@ -13,15 +13,15 @@ from medstress.analyses.training import on_names
 from medstress.attacks.noise import Synonym
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
+from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import Experiment, VictimTable
 from medstress.experiment.file.sources import Source
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
+from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.prepare import Watcher, prepare
 from medstress.kinds import CHOICE, SIMILARITY
-from medstress.running.dry_run import DryRun, dry_run
-from medstress.running.perturb import check_perturbed_alone
-from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
 from medstress.training.choice import head_template
 from medstress.training.copies import Kind, items_by_epoch

@@ -15,11 +15,11 @@ from medstress.analyses.run import Run
 from medstress.analyses.training import TRAINING
 from medstress.core.errors import StoreError
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import Watcher
+from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import Watcher
-from medstress.running.run import execute, run_folder
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder

@@ -21,7 +21,7 @@ from medstress.attacks.protocol import make_attack
 from medstress.core import registry
 from medstress.experiment.file import config
 from medstress.experiment.file.reading import check_experiment
-from medstress.running.prepare import resolve
+from medstress.experiment.prepare import resolve
 
 TABLES = (
     *(ms.Analysis, ms.Attack, ms.Dataset, ms.Entities, ms.Require, ms.Role),

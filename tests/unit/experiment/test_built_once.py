@@ -17,7 +17,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.entities import recognisers
 from medstress.experiment.file.config import Experiment
-from medstress.running.prepare import prepare
+from medstress.experiment.prepare import prepare
 
 DRUGS = ("aspirin", "warfarin", "morphine", "metformin")
 ATTACKS = [

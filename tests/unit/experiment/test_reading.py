@@ -588,7 +588,7 @@ class TestKnownGaps:
         assert refusal(tmp_path, with_line("attack", "budget = 0")).startswith("e.toml, line 14: ")
 
     def test_overrides_apply_to_a_dict(self) -> None:
-        from medstress.running.prepare import prepare
+        from medstress.experiment.prepare import prepare
 
         experiment = {
             "experiment": {"name": "x"},

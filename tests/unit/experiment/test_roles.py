@@ -9,9 +9,9 @@ import pytest
 
 from medstress.api.run import run
 from medstress.core.errors import StoreError, UsageError
-from medstress.running.dry_run import dry_run
-from medstress.running.opened import opened_victims
-from medstress.running.prepare import prepare
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import prepare
 from medstress.testing import tiny_questions
 from rows import rows_of
 

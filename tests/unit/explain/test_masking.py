@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.calls import Choose, Compare, Message, Rank, Score, Tag
-from medstress.explain.calls import texts_of, with_texts
-from medstress.explain.masking import Masker, pieces, word_cuts
-from medstress.explain.tree import Tree, clustering_of, first_masks, tree_of
+from medstress.experiment.explain.calls import texts_of, with_texts
+from medstress.experiment.explain.masking import Masker, pieces, word_cuts
+from medstress.experiment.explain.tree import Tree, clustering_of, first_masks, tree_of
 
 HARD = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \t\r\n\u00a0\u2028é💊"))

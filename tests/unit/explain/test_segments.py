@@ -14,8 +14,8 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.explain.outputs import outputs_of
-from medstress.explain.segments import Pair, Segment, segments_of
+from medstress.experiment.explain.outputs import outputs_of
+from medstress.experiment.explain.segments import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import load_prompts

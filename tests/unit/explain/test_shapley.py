@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from medstress.core.errors import UsageError
-from medstress.explain.shapley import Owen, check_installed, owen_values
-from medstress.explain.tree import Tree, tree_of
-from medstress.explain.turns import in_turns
+from medstress.experiment.explain.shapley import Owen, check_installed, owen_values
+from medstress.experiment.explain.tree import Tree, tree_of
+from medstress.experiment.explain.turns import in_turns
 
 Game = Callable[[NDArray[np.bool_]], list[float]]
 

@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from medstress.page.case_text import print_cases
-from medstress.page.cases import Cases
+from medstress.report.case_text import print_cases
+from medstress.report.cases import Cases
 from medstress.testing.planted_trials import attacked_run, fooled, right
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress.analyses.shown import Chart, Point
-from medstress.page.charts import MOST_PANELS, MOST_SERIES, TITLE, Colours, draw, narrowed, write
+from medstress.report.charts import MOST_PANELS, MOST_SERIES, TITLE, Colours, draw, narrowed, write
 from medstress.stats.estimate import Estimate
 
 SHARE = Estimate(value=0.4, n=10, hits=4, low=0.2, high=0.7, method="made")

@@ -16,10 +16,10 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
-from medstress.page.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
-from medstress.page.papers import LAYOUTS
-from medstress.page.papers.layout import PaperRun
-from medstress.page.papers.published import rows_of
+from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
+from medstress.report.papers import LAYOUTS
+from medstress.report.papers.layout import PaperRun
+from medstress.report.papers.published import rows_of
 from medstress.report.text import csv_table
 from medstress.testing.planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
 

@@ -6,7 +6,7 @@ import re
 from html import unescape
 
 from medstress.analyses.run import Run
-from medstress.page.page import page
+from medstress.report.page import page
 from medstress.testing.planted_trials import outcomes, planted_run
 
 LIST = re.compile(r'<ul class="remarks">(.*?)</ul>', re.DOTALL)

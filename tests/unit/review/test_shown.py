@@ -8,9 +8,9 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.review.controls import default_number
-from medstress.review.page import room_page
-from medstress.review.shown import planted, shown
+from medstress.report.review.controls import default_number
+from medstress.report.review.page import room_page
+from medstress.report.review.shown import planted, shown
 
 QUESTION = Question(
     id="q", passage="Read.", context="A man.", stem="Which?", options=("a", "b", "c"), key="B"

@@ -10,7 +10,7 @@ import pytest
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
-from medstress.running.expected import Usual, expected, size_of, written
+from medstress.experiment.expected import Usual, expected, size_of, written
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 

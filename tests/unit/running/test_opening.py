@@ -11,7 +11,15 @@ import pytest
 from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
-from medstress.running.opening import Fingerprint, Held, Verb, Wish, additions, decide, differences
+from medstress.experiment.opening import (
+    Fingerprint,
+    Held,
+    Verb,
+    Wish,
+    additions,
+    decide,
+    differences,
+)
 
 FIRST, SECOND = content_hash(["q1", "1"]), content_hash(["q2", "2"])
 SAME = Fingerprint(

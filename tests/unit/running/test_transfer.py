@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from medstress.running.transfer import last_spans
+from medstress.experiment.transfer import last_spans
 from medstress.store.trials import Substitutions
 from medstress.testing.planted_trials import NEAR, arm, control, trial
 

@@ -13,7 +13,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.experiment.file.config import GRID, TuneTable
 from medstress.experiment.file.reading import check_table, read_experiment
-from medstress.running.tuning import TuningPlan, plan_tuning, tune_every_n
+from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
 FILE = """[experiment]
 name = "x"

@@ -16,9 +16,9 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.significance.controls import Controls, drawn_until, passing
-from medstress.significance.flow import Success, significance_flow
-from medstress.significance.settings import Settings
+from medstress.experiment.significance.controls import Controls, drawn_until, passing
+from medstress.experiment.significance.flow import Success, significance_flow
+from medstress.experiment.significance.settings import Settings
 from medstress.stats.permutation import ControlPlan
 from medstress.tasks.prompt_sets import load_prompts
 from medstress.testing import tiny_questions

@@ -6,7 +6,7 @@ import pytest
 
 from medstress.analyses.families import Statistic
 from medstress.core.outcomes import Outcome
-from medstress.significance.flow import Sampled, hardness, readable_values, usable
+from medstress.experiment.significance.flow import Sampled, hardness, readable_values, usable
 
 RIGHT, WRONG, MUTE = (
     Sampled(outcome=outcome) for outcome in (Outcome.RIGHT, Outcome.WRONG, Outcome.UNREADABLE)

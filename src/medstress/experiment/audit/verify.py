@@ -1,0 +1,407 @@
+"""Verify a run folder: digests, plan, and every trial and follow-up replayed on its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+from medstress.analyses.run import Run
+from medstress.analyses.summary import summary as summary_of
+from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.spans import spans_in
+from medstress.core.exchanges import StoredCall
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.outcomes import TOO_LONG
+from medstress.core.text import edits_of
+from medstress.engine.replay import (
+    TAKEN,
+    Differs,
+    NotHereError,
+    StoredAttack,
+    alike,
+    compare,
+    replay,
+)
+from medstress.engine.requests import VICTIM, Purpose
+from medstress.engine.trial import Trial
+from medstress.engine.work import Work
+from medstress.entities.alike import DUPLICATE, EQUAL
+from medstress.experiment.audit.follow_ups import follow_ups, unplanned
+from medstress.experiment.audit.kept import kept_break
+from medstress.experiment.audit.recorded import Bench, recorded
+from medstress.experiment.audit.verification import Verification
+from medstress.experiment.follow_ups import distances
+from medstress.experiment.plan.plan import Prepared
+from medstress.store.chain import Break
+from medstress.store.database import FILE
+from medstress.store.inquiries import INQUIRIES
+from medstress.store.missing import no_run
+from medstress.store.opening import interpreting
+from medstress.store.reader import RunReader, StoredWork
+from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.root import SUPERSEDED, checked_root
+from medstress.store.whole_check import Whole, check_whole
+from medstress.version import __version__
+
+OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
+IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
+_BASELINE = ("n_already_wrong", "n_unreadable_at_baseline", "n_not_attackable")
+_ELIGIBLE = ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed")
+
+
+def verify_folder(
+    folder: Path, *, root: str | None = None, own: Prepared | None = None
+) -> Verification:
+    """Check everything that a run folder says of itself.
+
+    Args:
+        folder: the run.
+        root: a root that was kept elsewhere; any that the folder once had will do.
+        own: the experiment that the user names, loaded without its models: what the folder names
+            and does not hold comes from it, where it has the stored hash.
+
+    Raises:
+        StoreError: the folder holds no run, or one that cannot be read.
+    """
+    if not (folder / FILE).is_file():
+        raise no_run(folder)
+    found = Verification(what=str(folder))
+    root = None if root is None else checked_root(root)
+    whole = check_whole(folder)
+    if (broken := whole.broken) is None:
+        with interpreting(folder / FILE), closing(RunReader(folder, check="form")) as run:
+            _describe(found, run, whole, root)
+            broken = found.broken or next(_Verifying(run, found, own).breaks(), None)
+            run.check_unchanged()
+    found.broken = broken
+    if broken is not None:
+        found.root, found.asked_root = None, None
+    return found
+
+
+def _describe(found: Verification, run: RunReader, whole: Whole, root: str | None) -> None:
+    """Say which roots there are, and whether the one that was asked for is among them."""
+    kept, digests = run.root(), [None, *reviews_digests(run.folder)]
+    found.root = None if kept is None else with_reviews(kept, digests[-1])
+    found.root_note = IN_PROGRESS if kept is None else None
+    if whole.n_open:
+        found.notes.append(
+            f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"
+        )
+    now = dict(whole.last)
+    for earlier in whole.roots:
+        for n, reviews in enumerate(digests):
+            known = with_reviews(earlier.root, reviews)
+            found.roots.append(known)
+            if known == root and found.asked_root is None:
+                found.asked_root = known
+                found.added = {name: now[name] - earlier.last[name] for name in now}
+                found.added["reviews"] = len(digests) - 1 - n
+    if root is not None and found.asked_root is None:
+        had = f"only {', '.join(dict.fromkeys(found.roots))}" if found.roots else "no root at all"
+        found.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
+
+
+class _Verifying:
+    """One verification on its way."""
+
+    def __init__(self, run: RunReader, found: Verification, own: Prepared | None) -> None:
+        self._run, self._found = run, found
+        self._manifest = run.manifest
+        is_ours = self._manifest["versions"]["medstress"] == __version__
+        self._items = run.items()
+        self._left = run.work_rows()
+        self._n_rows = len(self._left)
+        self._bench: Bench = recorded(run, own, version=is_ours)
+
+    def breaks(self) -> Iterator[Break]:
+        """Yield what does not agree, in order."""
+        yield from plan_breaks(self._manifest)
+        yield from self._trials()
+        stored = Run.open(self._run.folder)
+        yield from self._follow_ups(stored)
+        yield from self._distances(stored)
+        summary = summary_of(stored)
+        for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
+            yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
+        yield from kept_break(self._run, summary, self._found)
+
+    # -- trials ------------------------------------------------------------------------------
+    def _trials(self) -> Iterator[Break]:
+        manifest, n, n_lost = self._manifest, 0, 0
+        lost: Trial | None = None
+        for trial in self._bench.prepared.trials():
+            row = self._left.pop(trial.id, None)
+            stored = None if row is None else self._run.work(row)
+            if stored is not None and stored.verdict is not None:
+                n += 1
+            else:
+                n_lost, lost = n_lost + 1, lost or trial
+            if stored is not None:
+                for earlier in self._run.earlier(stored) if stored.attempt else ():
+                    yield from self._trial(trial, earlier)
+                why = yield from self._trial(trial, stored)
+                self._found.n_redrawn += why is None
+                self._found.n_judged += why is not None
+                self._found.why.update([why] if why is not None else ())
+        stray = None
+        for row in list(self._left.values()):
+            stored = self._run.work(row)
+            if stored.attack in self._bench.unknown:
+                self._found.not_judged[self._bench.unknown[stored.attack]] += 1
+                del self._left[stored.trial_id]
+            elif stored.verdict is not None and stored.verdict not in INQUIRIES:
+                stray = stray or stored
+        if stray is not None:
+            what = f"{stray.attack} on item {self._items[stray.item][1].id!r}"
+            yield _break("trials", stray.row, "a trial of the plan", f"one of {what}")
+        if not manifest.get("complete") or self._bench.unknown:
+            return
+        # A tuning run keeps the trials of candidates that left its experiment, and a victim
+        # trained by folds is asked about the items that it was not trained on.
+        is_partial = "tuning" in manifest or len(self._bench.folds) < len(manifest["victims"])
+        is_partial = is_partial or len(manifest["victims"]) > len(manifest["config"]["victim"])
+        if lost is not None and not is_partial:
+            place = ", ".join(map(str, (lost.dataset, lost.group, lost.victim.label)))
+            what = f"{lost.attack_label} on item {lost.item.id!r} of {place}, seed {lost.seed}"
+            yield _break("trials", self._n_rows, f"a trial of {what}", "none")
+        if n < manifest["n_planned"] or (n > manifest["n_planned"] and not is_partial):
+            expected = f"{manifest['n_planned']} trials with a verdict"
+            yield _break("trials", self._n_rows, expected, str(n))
+
+    def _trial(self, trial: Trial, stored: StoredWork) -> Generator[Break, None, str | None]:
+        """Replay an attempt of a trial; return why its attack did not run again, None if it did."""
+        spec = {"budget": trial.attack.budget}
+        spec |= self._manifest["attacks"][trial.attack_label]
+        if stored.result.get("at") == TOO_LONG:  # only the model can tell, and it is not here
+            too_long = {(trial.dataset, trial.item.id): stored.result["note"]}
+            trial = replace(trial, victim=replace(trial.victim, too_long=too_long))
+        yield from self._place(trial, stored, spec)
+        calls, bench = self._run.consumed(stored), self._bench
+        yield from _wrong_counts(stored, calls)
+        why, redrawn = bench.why_judged(trial), None
+        if why is None:
+            redrawn = self._outcome(trial, stored, calls)
+            if redrawn is None:
+                return None
+        attack = StoredAttack(
+            of=trial.attack, calls=calls, verdict=stored.verdict or "", result=stored.result
+        )
+        judged = replace(trial, attack=attack, resources=bench.rules[trial.group])
+        if (differs := self._outcome(judged, stored, calls, TAKEN)) is not None:
+            yield self._where(stored, differs)
+        for at, expected, given in odd_edits(trial, calls, bench.rules[trial.group]):
+            yield self._where(stored, Differs(at, expected, given))
+        if redrawn is not None and not bench.may_differ(trial):
+            yield self._where(stored, redrawn)
+        return why or OTHERWISE
+
+    def _outcome(
+        self,
+        trial: Trial,
+        stored: StoredWork,
+        calls: Sequence[StoredCall],
+        taken: frozenset[str] = frozenset(),
+    ) -> Differs | None:
+        """Return where a trial differs, on the victim of its name that it was asked of."""
+        first: Differs | None = None
+        for victim in self._bench.folds[trial.victim.label]:
+            asked = trial
+            if victim is not self._bench.folds[trial.victim.label][0]:
+                asked = replace(trial, victim=victim.on(trial.dataset))
+            takes = self._bench.takes_requests(asked)
+            if takes:
+                taken |= {"listings"}
+            try:
+                self._replayed(asked, stored, calls, taken, takes)
+            except Differs as differs:
+                first = first or differs
+            else:
+                return None
+        return first
+
+    def _replayed(
+        self,
+        work: Work,
+        stored: StoredWork,
+        calls: Sequence[StoredCall],
+        taken: frozenset[str] = frozenset(),
+        takes: bool = False,
+    ) -> None:
+        """Replay a work.
+
+        Raises:
+            Differs: it is not what is stored.
+        """
+        overtime = stored.result.get("overtime")
+        is_open = stored.verdict is None
+        try:
+            result = replay(
+                work, calls, self._bench.roles, overtime=overtime, is_open=is_open, as_stored=takes
+            )
+        except Differs:
+            raise
+        except Exception as error:
+            raise Differs(None, "a work that can be replayed", f"{error}") from error
+        if result is not None and stored.verdict is not None:
+            compare(result, stored.verdict, stored.result, taken)
+
+    # -- follow-ups --------------------------------------------------------------------------
+    def _follow_ups(self, run: Run) -> Iterator[Break]:
+        if not self._left:
+            return
+        known = [self._run.work(row) for row in self._left.values()]
+        for work in follow_ups(self._bench, run, known):
+            row = self._left.pop(work.id, None)
+            if row is None:
+                continue
+            stored = self._run.work(row)
+            if work.id in self._manifest.get(SUPERSEDED, ()):
+                what = f"that {work.attack_label} asks of item {work.item.id!r}"
+                yield _break("trials", row, "a follow-up that another has replaced", f"one {what}")
+            yield from self._place(work, stored, work.attack_spec)
+            takes = self._bench.takes_requests(work)
+            try:
+                self._replayed(work, stored, self._run.consumed(stored), takes=takes)
+            except Differs as differs:
+                yield self._where(stored, differs)
+            self._found.n_follow_ups += 1
+        for row in self._left.values():
+            stored = self._run.work(row)
+            calls = self._run.consumed(stored)
+            try:
+                again = unplanned(self._bench, stored, self._items, calls)
+                if again is not None:
+                    takes = self._bench.takes_requests(again)
+                    self._replayed(again, stored, calls, takes=takes)
+            except Differs as differs:
+                yield self._where(stored, differs)
+            purpose = stored.result.get("purpose", "a follow-up")
+            self._found.why[f"{purpose}: its plan has changed since, or is not here"] += 1
+            self._found.n_judged += 1
+
+    def _distances(self, run: Run) -> Iterator[Break]:
+        """Compute the distances of exhaustive searches again, where vectors are here."""
+        kept = {trial.number: list(trial.distances) for trial in run.trials if trial.distances}
+        with suppress(NotHereError):
+            for number, ends in distances(self._bench.prepared, run) if kept else ():
+                if not alike(ends, kept.get(number)):
+                    yield _break("findings", number, f"distances {ends}", str(kept.get(number)))
+
+    def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
+        """Yield where a row names another place than its id."""
+        dataset, item = self._items[stored.item]
+        given = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
+        planned = (work.dataset, work.group, work.victim.label, work.attack_label, work.seed)
+        own = [work.dataset, work.item.id, work.item.hash, work.repeat]
+        if given != planned:
+            yield _break("arms", stored.row, f"the arm {planned}", f"{given}")
+        if [dataset, item.id, item.hash, stored.repeat] != own:
+            yield _break("trials", stored.row, f"item and repeat {own}", f"{[dataset, item.id]}")
+        if orjson.loads(stored.spec) != orjson.loads(orjson.dumps(spec)):
+            yield _break("arms", stored.row, f"attack {spec}", stored.spec)
+
+    def _where(self, stored: StoredWork, differs: Differs) -> Break:
+        """Name the row of a difference."""
+        if differs.call is None:
+            return _break("verdicts", stored.ended, differs.expected, differs.found)
+        expected = f"call {differs.call} with {differs.expected}"
+        return _break("exchanges", stored.row, expected, differs.found)
+
+
+def _break(table: str, row: int, expected: str, found: str) -> Break:
+    return Break(table=table, row=row, expected=expected, found=found)
+
+
+def _wrong_counts(stored: StoredWork, calls: Sequence[StoredCall]) -> Iterator[Break]:
+    """Yield that a trial counts other queries than the ledger has."""
+    n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
+    if stored.verdict is not None and stored.result.get("n_asked", 0) != n:
+        yield _break("verdicts", stored.ended, f"n_asked {n}", str(stored.result.get("n_asked")))
+
+
+def odd_edits(
+    trial: Trial, calls: Sequence[StoredCall], rules: Any
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
+    attack, item = trial.attack, cast("Question", trial.item)
+    fields = attack.fields
+    if "options" in fields:
+        fields |= set(item.letters)
+    seen: set[str] = set()
+    spans: set[tuple[str, int, int]] = set()
+    if isinstance(attack, EntitySubstitution | DiscreteZoo):
+        field = getattr(attack, "field", "options")
+        spans = {(s.field, s.start, s.end) for s in spans_in(item, rules, field)}
+    for at, one in enumerate(calls):
+        if (one.role, one.purpose) != (VICTIM, Purpose.ATTACK) or one.edits is None:
+            continue
+        edits = edits_of(orjson.loads(one.edits))
+        changed = {edit.field for edit in edits}
+        if fields and not changed <= fields:
+            yield at, f"an edit of {', '.join(sorted(fields))}", f"one of {sorted(changed)}"
+        if isinstance(attack, MedFuzz) and changed & set(item.letters):
+            yield at, "the options as they are", f"an edit of {sorted(changed)}"
+        if not isinstance(attack, EntitySubstitution | DiscreteZoo):
+            continue
+        if len(edits) != 1:
+            yield at, "one edit", str(len(edits))
+        edit = edits[0]
+        if (edit.field, edit.start, edit.end) not in spans:
+            yield at, f"a span of {sorted(spans)}", str((edit.field, edit.start, edit.end))
+        if one.flags and "probe" in orjson.loads(one.flags):
+            continue
+        if one.edits in seen:
+            yield at, "no name twice", edit.replacement
+        seen.add(one.edits)
+        if why := _objection(attack.rule, item, edit.replacement, rules):
+            yield at, "a name that may be drawn", f"{edit.replacement!r} ({why})"
+
+
+def _objection(rule: str, item: Any, name: str, rules: Any) -> str | None:
+    """Return why a name may never be drawn for its wording, or None."""
+    try:
+        why: str | None = rules.perturbations.objection(item, name)
+    except NotHereError:
+        return None
+    left_out = {"mark": (EQUAL, DUPLICATE), "key_string": (DUPLICATE,)}.get(rule)
+    return why if left_out is None or why in left_out else None
+
+
+def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
+    """Yield where a manifest does not agree with its own fingerprints."""
+    parts = manifest["parts"]
+    if (own := content_hash(parts)) != manifest["fingerprint"]:
+        yield _break("manifest", 0, f"fingerprint {own}", str(manifest["fingerprint"]))
+    for label, spec in manifest["attacks"].items():
+        if (own := content_hash(spec)) != parts["attacks"].get(label):
+            yield _break("manifest", 0, f"attack {label!r} {own}", str(parts["attacks"].get(label)))
+    for label, victim in manifest["victims"].items():
+        own = content_hash({"task": victim["task"], "model": victim["model_hash"]})
+        if own != (stored := parts["victims"].get(label)):
+            yield _break("manifest", 0, f"victim {label!r} {own}", str(stored))
+
+
+def identity_breaks(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the identities that a row of a summary breaks."""
+    for row in rows:
+        names = ("dataset", "group", "victim", "attack", "seed")
+        where = " ".join(str(row.get(key)) for key in names)
+        eligible, queries = row["n_eligible"], row["queries"]
+        before = sum(row[name] for name in (*_BASELINE, "n_failed_at_baseline"))
+        in_all = sum(queries[name] for name in ("paid", "cached", "failed"))
+        for name, given, total in (
+            ("n_trials", row["n_trials"], eligible + before),
+            ("n_eligible", eligible, sum(row[name] for name in _ELIGIBLE)),
+            ("queries asked", queries["asked"], in_all),
+        ):
+            if given != total:
+                yield f"{name} of {where}: {given} is not {total}"

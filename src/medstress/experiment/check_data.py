@@ -1,0 +1,496 @@
+"""How data are read, which of their items can be attacked, and why the rest cannot.
+
+No model is asked. Mentions are found by the shipped gazetteer, unless an override says otherwise,
+and replaced from the built-in vocabularies, as in a run without an experiment file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise import Noise, NoiseResources
+from medstress.core.errors import UsageError
+from medstress.core.items import LETTERS, Question
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
+from medstress.core.text import WHOLE
+from medstress.datasets.draw import draw
+from medstress.datasets.writing import row_from_question
+from medstress.entities.groups import typed_options, types_of
+from medstress.experiment.file.config import AttackTable, EntitiesTable
+from medstress.experiment.file.labels import group_labels
+from medstress.experiment.file.reading import apply_overrides, check_experiment
+from medstress.experiment.first.attack import find_attack
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import FirstData, read_data
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
+from medstress.experiment.plan.sentence_groups import GROUP, free_group
+from medstress.experiment.prepare import Watcher
+from medstress.files.frames import refuse_inputs, write_frame
+from medstress.files.writing import atomic_stream
+from medstress.kinds import Kind
+
+OTHERWISE = "write .jsonl, or leave the field out"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Counts of what was written."""
+
+    n_rows: int
+    """Questions."""
+    n_mentions: int
+    """Mentions in them."""
+
+
+def check_target(to: Path, read: Path) -> None:
+    """Check the name of the file before anything is read.
+
+    Args:
+        to: the file to write.
+        read: the file or folder with the data; none is there if they are named otherwise.
+
+    Raises:
+        UsageError: another ending than .jsonl or .parquet, or a file with the data.
+    """
+    if to.suffix not in WRITERS:
+        raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
+    refuse_inputs(to, [read])
+
+
+def write_typed(
+    questions: Sequence[Question], groups: Mapping[str, frozenset[str]], to: Path
+) -> Written:
+    """Write questions with their mentions and group labels.
+
+    Args:
+        questions: with the mentions that were found in them.
+        groups: label -> types.
+        to: FILE.jsonl or FILE.parquet.
+
+    Raises:
+        UsageError: the file cannot be written, or parquet cannot hold the rows.
+    """
+    rows = [_row(item, groups) for item in questions]
+    try:
+        WRITERS[to.suffix](rows, to, list(groups))
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+    return Written(n_rows=len(rows), n_mentions=sum(len(row["mentions"]) for row in rows))
+
+
+def _row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
+    """Return one question as a row of the format that medstress reads.
+
+    `groups` lists the groups of the question; `group_options` lists, for every group, the wrong
+    options that mention an entity of its types. Metadata is added unchanged.
+    """
+    options = {label: list(typed_options(item, types)) for label, types in groups.items()}
+    return {
+        **row_from_question(item),
+        **item.metadata,
+        "groups": [label for label, letters in options.items() if letters],
+        "group_options": options,
+    }
+
+
+def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:
+    with atomic_stream(to) as stream:
+        for row in rows:
+            stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+
+
+def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None:
+    import polars
+
+    letters = max(len(row["options"]) for row in rows)
+    span = {"field": polars.String, "start": polars.Int64, "end": polars.Int64}
+    # polars cannot infer types from columns of empty lists.
+    schema = {
+        "options": polars.Struct(dict.fromkeys(LETTERS[:letters], polars.String)),
+        "mentions": polars.List(polars.Struct({**span, "type": polars.String})),
+        "groups": polars.List(polars.String),
+        "group_options": polars.Struct(dict.fromkeys(groups, polars.List(polars.String))),
+    }
+    try:
+        frame = polars.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+        _check_kept(rows, frame.to_dicts(), to)
+        write_frame(frame, to)
+    except polars.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"--to {to}: parquet cannot hold these rows ({reason}); {OTHERWISE}"
+        ) from error
+
+
+def _check_kept(rows: Sequence[Row], written: Sequence[Row], to: Path) -> None:
+    # polars silently drops values that do not fit the type of their column.
+    for row, read in zip(rows, written, strict=True):
+        for field, value in row.items():
+            if not _survives(value, read[field]):
+                raise UsageError(
+                    f"--to {to}: a parquet column holds values of one type, so the field "
+                    f"{field!r} of item {row['id']!r} would be lost; {OTHERWISE}"
+                )
+
+
+def _survives(value: Any, read: Any) -> bool:
+    """True if a value was written unchanged; a struct may have gained empty fields."""
+    if isinstance(value, dict):
+        return isinstance(read, dict) and all(_survives(v, read.get(k)) for k, v in value.items())
+    if isinstance(value, list):
+        return (
+            isinstance(read, list) and len(value) == len(read) and all(map(_survives, value, read))
+        )
+    if value is None:
+        return read is None or (isinstance(read, dict) and not any(read.values()))
+    return bool(value == read) and isinstance(value, bool) is isinstance(read, bool)
+
+
+WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+}
+"""Writer by file extension."""
+
+
+SUBSTITUTION = "entity_substitution"
+SKIP = "dataset.on_bad_row=skip"
+"""Of `--set`: rows that cannot be read are left out."""
+MOST = 5000
+"""Items that are checked unless more are asked for."""
+FIRST = 5
+"""Items that are shown."""
+ATTACKS: tuple[dict[str, Any], ...] = (
+    {"name": SUBSTITUTION, "sampler": "random"},
+    {"name": "swap_noise"},
+    {"name": "synonym"},
+    {"name": "passage_swap"},
+    {"name": "passage_distractor"},
+    {"name": "passage_none"},
+    {"name": "medfuzz"},
+)
+"""The attacks that are tried: one of each sort, and every probe of the passage that reads it."""
+ATTACKER = "an attacker model"
+"""What an attack needs that not every victim can be."""
+NOTHING_TO_CHANGE = "nothing in it can be changed like that"
+_PLACE = re.compile(r"^.*, (?=\w+ \d)")
+"""The file in `FILE, row 3`."""
+_ITEM = re.compile(r"^item '.*?', ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why some items cannot be attacked, or some rows not be read."""
+
+    text: str
+    """The reason."""
+    n: int
+    """Items or rows."""
+    example: str
+    """One of them: an item's id, or the whole sentence about a row."""
+    places: tuple[str, ...] = ()
+    """Where the rows are, such as `row 3`; empty for items."""
+    looks: str = ""
+    """What there is of that item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attackable:
+    """How many items one attack can attack on one entity group."""
+
+    attack: str
+    """Name of the attack."""
+    group: str
+    """`drugs`, `diseases`, or `all`."""
+    draws_names: bool
+    """Whether it draws names of the group."""
+    n: int
+    """Attackable items."""
+    n_items: int
+    """Items."""
+    reasons: tuple[Reason, ...]
+    """Why not the rest, the most frequent first."""
+    needs: str = ""
+    """What its experiment file must also say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """One item as it was understood."""
+
+    id: str
+    """Its id."""
+    key: str
+    """The gold answer: a letter, a label, a score; empty where the texts show it."""
+    texts: Mapping[str, str]
+    """Its texts by name, empty ones left out."""
+    letters: str
+    """Which of them are options, in order."""
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    """Text -> group -> the names in it that belong to the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCheck:
+    """What `medstress check` says of one data set."""
+
+    table: Mapping[str, Any]
+    """The `[[dataset]]` table that was read."""
+    kind: str
+    """The kind of its items, in the plural."""
+    understood: str
+    """How the rows were read; empty if they are in medstress's own format."""
+    n_items: int
+    """All items of the source."""
+    n_checked: int
+    """Items after the limit, which the rest is about."""
+    classes: tuple[str, ...]
+    """Types or labels of the items."""
+    n_given: int
+    """Items that bring mentions of their own."""
+    recogniser: str
+    """What found the mentions of the groups; empty for items that have none."""
+    first: tuple[ShownItem, ...]
+    """The first items of the file."""
+    n_skipped: int
+    """Rows that cannot be read."""
+    skipped: tuple[Reason, ...]
+    """Why, the most frequent first."""
+    notes: tuple[str, ...]
+    """What was repaired or left out within rows."""
+    attackable: tuple[Attackable, ...]
+    """One entry for each attack that fits the kind, and group."""
+    written: Written | None
+    """What was written; None where nothing was to be, or where rows cannot be read."""
+
+
+def skips_rows(overrides: Sequence[str]) -> bool:
+    """Return whether overrides leave out rows that cannot be read.
+
+    >>> skips_rows(['dataset.on_bad_row = "skip"']), skips_rows([])
+    (True, False)
+    """
+    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in overrides)
+
+
+def check_data(
+    choices: Choices,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+    to: Path | None = None,
+) -> DataCheck:
+    """Read data as a run would, and try which attacks can attack them.
+
+    Rows that cannot be read are counted, where a run stops at the first.
+
+    Args:
+        choices: which data, their columns and answer base, and groups; the rest is not read.
+        overrides: as --set, of `[[dataset]]` and `[[entities]]`.
+        watcher: callbacks for progress.
+        to: FILE.jsonl or FILE.parquet for the questions with their mentions. All are written, or
+            `limit` of `[[dataset]]`; a sample of them is checked. Nothing is written where rows
+            cannot be read, unless they are left out on purpose.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    base = Path.cwd()
+    watcher.note("data")
+    if to is not None:
+        check_target(to, Path(choices.data).expanduser())
+    usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
+    data = read_data(choices, base, [*usual, *overrides])
+    part, kind = data.part, data.kind
+    classes = kind.classes(part.all_items)
+    kind.check(classes, choices.data)
+    if choices.entities is not None and not kind.draws_names:
+        raise UsageError(
+            f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
+        )
+    n_given = sum(bool(item.mentions) for item in part.questions)
+    groups: list[Resources] = []
+    recognisers: list[dict[str, Any]] = []
+    written = None
+    if kind.draws_names:
+        tables = _tables(choices, data, overrides)
+        recognised = recognise_mentions(tables, base, [part], watcher.note, needs_all=False)
+        (part,), recognisers = recognised.datasets, recognised.recognisers
+        if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
+            labels = group_labels(tables)
+            types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}
+            written = write_typed(part.questions, types, to)
+        if "limit" not in data.table:
+            part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
+        made = load_groups(tables, base, [part], watcher.note, watcher.vectors)
+        groups = [group.resources for group in made]
+    elif to is not None:
+        raise UsageError(f"--to {to}: the data are {kind.name}, and questions alone are written")
+    return DataCheck(
+        table=data.table,
+        kind=kind.name,
+        understood=part.loaded.understood,
+        n_items=len(part.all_items),
+        n_checked=len(part.questions),
+        classes=classes,
+        n_given=n_given,
+        recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
+        first=tuple(_shown(item, groups) for item in _first_in_file(part)),
+        n_skipped=len(part.loaded.skipped),
+        skipped=_row_reasons(part.loaded.skipped),
+        notes=part.loaded.notes,
+        attackable=tuple(_attackable(kind, part, groups, base)),
+        written=written,
+    )
+
+
+def _tables(choices: Choices, data: FirstData, overrides: Sequence[str]) -> list[EntitiesTable]:
+    """Return the groups, as overrides of `[[entities]]` have them."""
+    wanted = find_attack(replace(choices, attack=SUBSTITUTION, budget=None), data)
+    raw: dict[str, Any] = {
+        "experiment": {"name": "any"},
+        "dataset": [{"name": "sample"}],
+        "entities": [dict(table) for table in wanted.groups],
+    }
+    mine = [each for each in overrides if each.partition(".")[0].strip() == "entities"]
+    apply_overrides(raw, mine)
+    # Which names may be put in depends little on the embedding, and this one needs no model.
+    plain = {"embedding": "ngram", "pooling": None, "distance": "cosine"}
+    return [table.model_copy(update=plain) for table in check_experiment(raw, needs=()).entities]
+
+
+def _attackable(
+    kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
+) -> Iterator[Attackable]:
+    made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
+    attacks = [each for each in made if kind.is_taken(each.attack.takes)]
+    noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
+    noise = noise_resources(part.questions, noises, base)
+    free = [each.resources_on(part) for each in free_group(attacks, noise)]
+    for attack in attacks:
+        name = str(attack.attack.spec()["name"])
+        on = groups if "names" in attack.attack.needs else free[:1]
+        for resources in on:
+            why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
+            left = zip(part.questions, why, strict=True)
+            yield Attackable(
+                attack=name,
+                group=resources.group if "names" in attack.attack.needs else GROUP,
+                draws_names="names" in attack.attack.needs,
+                n=sum(reason is None for reason in why),
+                n_items=len(why),
+                reasons=_item_reasons(((reason, item) for item, reason in left if reason)),
+                needs=_needs(attack),
+            )
+
+
+def _needs(attack: AttackPart) -> str:
+    if "attacker" in attack.attack.needs:
+        return ATTACKER
+    return 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
+
+
+def _obstacle(
+    part: AttackPart,
+    kind: Kind,
+    dataset: DatasetPart,
+    item: Any,
+    resources: Resources,
+    noise: NoiseResources,
+) -> str | None:
+    """Return why an attack cannot attack any unit of an item, or None."""
+    attack = part.attack
+    if not isinstance(attack, Noise):
+        return _where_named(item, resources, attack.obstacle(item, resources))
+    reasons = [attack.obstacle(unit, noise) for unit in item.units()]
+    if None not in reasons:
+        return reasons[0]
+    rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+    unit = item.of_unit(WHOLE)
+    return None if attack.edits(unit, rng, noise) else NOTHING_TO_CHANGE
+
+
+def _where_named(item: Question, resources: Resources, reason: str | None) -> str | None:
+    """Say where an item without an attackable option does mention the group."""
+    if reason is None or not resources.types:
+        return reason
+    fields = {mention.field for mention in item.mentions if mention.type in resources.types}
+    if fields & (set(item.letters) - {item.key}):
+        return reason
+    if item.key in fields:
+        return f"{reason}, only the key does"
+    return f"{reason}, only its text does" if fields else f"{reason}, nor does its text"
+
+
+def _item_reasons(left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
+    by_reason: defaultdict[str, list[Any]] = defaultdict(list)
+    for reason, item in left:
+        by_reason[reason].append(item)
+    return _sorted(
+        Reason(text=text, n=len(items), example=items[0].id, looks=_looks(items[0]))
+        for text, items in by_reason.items()
+    )
+
+
+def _looks(item: Any) -> str:
+    """Return the options of an item, or its first text if it has none."""
+    texts, letters = item.shown(), item.choices
+    named = [f"{name} {texts[name]}" for name in letters if name in texts]
+    return "; ".join(named) or next(iter(texts.values()), "")
+
+
+def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
+    """Group sentences about rows by what was expected: `FILE, PLACE: expected X, got Y`."""
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for sentence in skipped:
+        _, _, error = sentence.partition(": ")
+        by_reason[_ITEM.sub("", error).partition(", got ")[0] or sentence].append(sentence)
+    return _sorted(
+        Reason(
+            text=text,
+            n=len(sentences),
+            example=sentences[0],
+            places=tuple(_PLACE.sub("", each.partition(": ")[0]) for each in sentences),
+        )
+        for text, sentences in by_reason.items()
+    )
+
+
+def _sorted(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    return tuple(sorted(reasons, key=lambda reason: -reason.n))
+
+
+def _first_in_file(part: DatasetPart) -> Sequence[Any]:
+    """Return the first items of the file among those checked, which may be a sample."""
+    checked = {item.id: item for item in part.questions}
+    return [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]
+
+
+def _shown(item: Any, groups: Sequence[Resources]) -> ShownItem:
+    texts = {name: text for name, text in item.shown().items() if text}
+    names: dict[str, dict[str, list[str]]] = {}
+    mentions = item.mentions if groups else ()
+    for mention, group in product(mentions, groups):
+        if mention.type in group.types:
+            found = names.setdefault(mention.field, {}).setdefault(group.group, [])
+            found.append(item.text_of(mention.field)[mention.start : mention.end])
+    return ShownItem(
+        id=item.id,
+        key=item.key,
+        texts=texts,
+        letters="".join(name for name in item.choices if name in texts),
+        names=names,
+    )

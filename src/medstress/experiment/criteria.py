@@ -1,0 +1,401 @@
+"""`[[require]]` and `[slices]`: checked before anything is asked, fixed by the first query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from medstress.analyses.names import attack_names
+from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
+from medstress.analyses.run import Run
+from medstress.core.arms import AttackRecord
+from medstress.core.controls import BETWEEN
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import canonical_json, content_hash
+from medstress.experiment.file.config import RequireTable
+from medstress.experiment.file.criteria_tables import OF_CONTROLS, PLACES
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.parts import AttackPart
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.slices import check_slices, describe_slices
+from medstress.experiment.significance.settings import fixed_family
+from medstress.kinds import KINDS, Kind
+from medstress.store.database import FILE
+
+Row: TypeAlias = tuple[str, str, str, str]
+"""Data set, group, victim, attack."""
+KEY = "require"
+"""Manifest entry of the criteria, with their hash."""
+
+
+def checked(prepared: Prepared) -> Prepared:
+    """Check the tables of decisions against what was prepared, and return it.
+
+    Raises:
+        UsageError: a criterion is about nothing that the run will have, or a slice does not exist;
+            one sentence.
+    """
+    check_slices(prepared)
+    criteria = _with_labels(prepared)
+    if criteria != prepared.experiment.require:
+        experiment = prepared.experiment.model_copy(update={"require": criteria})
+        prepared = replace(prepared, experiment=experiment)
+    for number, criterion in enumerate(criteria, 1):
+        _check(prepared, criterion, f"[[require]] {number} ({criterion.metric})")
+    return prepared
+
+
+def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
+    """Return the criteria with the attack's label where `where` has what tables call it.
+
+    So `near` and `near names` stand for an attack that tables call so, if they fit one alone.
+    """
+    specs = {part.label: part.attack.spec() for part in prepared.attacks}
+    names = attack_names(
+        AttackRecord(label=label, name=spec["name"], params=spec) for label, spec in specs.items()
+    )
+    labelled = []
+    for criterion in prepared.experiment.require:
+        wanted = criterion.where.get("attack")
+        if wanted is not None and wanted not in specs:
+            fitting = [label for label in specs if names[label] == wanted] or [
+                label for label in specs if BETWEEN not in label and label.startswith(f"{wanted} ")
+            ]
+            if len(fitting) == 1:
+                where = {**criterion.where, "attack": fitting[0]}
+                criterion = criterion.model_copy(update={"where": where})
+        labelled.append(criterion)
+    return tuple(labelled)
+
+
+def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
+    places = list(places_of(prepared))
+    for key, label in criterion.where.items():
+        labels = sorted({place[PLACES.index(key)] for place in places} - {""})
+        if labels and label not in labels:
+            raise UsageError(
+                f"{name}: where has {key} = {label!r}, which the run does not have"
+                f"{did_you_mean(label, labels)} (there are: {', '.join(labels)})"
+            )
+    judged = [
+        place
+        for place in places
+        if all(place[PLACES.index(key)] in ("", label) for key, label in criterion.where.items())
+    ]
+    if not judged:
+        raise UsageError(f"{name}: where matches no row of the run, only parts of different rows")
+    if criterion.slice is not None:
+        _check_slice(prepared, criterion, name)
+    attacks = {part.label: part for part in prepared.attacks}
+    used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
+    check_metric(
+        criterion.metric,
+        prepared.kind,
+        [part for part in used if "attack" in criterion.where or BETWEEN not in part.label],
+        has_controls=any(controls_of(prepared, label) for label in attacks),
+        name=name,
+    )
+    if criterion.at_budget is not None:
+        _check_budget(criterion.at_budget, used, name)
+    if criterion.metric in OF_CONTROLS:
+        _check_control(prepared, criterion, used, name)
+
+
+def _check_slice(prepared: Prepared, criterion: RequireTable, name: str) -> None:
+    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
+    if criterion.slice is not None and criterion.slice.by not in by:
+        raise UsageError(
+            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
+            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
+        )
+
+
+def _check_budget(budget: int, attacks: Sequence[AttackPart], name: str) -> None:
+    for part in attacks:
+        most = part.attack.budget
+        if most is not None and budget > most:
+            raise UsageError(
+                f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
+                "lower one or raise the other"
+            )
+
+
+def controls_of(prepared: Prepared, attack: str) -> list[str]:
+    """Return the names of an attack's controls in the experiment."""
+    start = f"{attack}{BETWEEN}"
+    return [
+        part.label.removeprefix(start)
+        for part in prepared.attacks
+        if part.label[: len(start)] == start
+    ]
+
+
+def _check_control(
+    prepared: Prepared, criterion: RequireTable, attacks: Sequence[AttackPart], name: str
+) -> None:
+    """Refuse a criterion on a control that no attack has, or that does not say which of several."""
+    for part in attacks:
+        if BETWEEN in part.label:
+            continue
+        controls = controls_of(prepared, part.label)
+        wanted = criterion.control
+        if wanted is None and len(controls) == 1:
+            continue
+        if not controls:
+            raise UsageError(
+                f"{name}: {part.label!r} has no control, so the run has no {criterion.metric}; "
+                "name one in [experiment] controls, or leave this attack out by `where`"
+            )
+        if wanted is None:
+            raise UsageError(
+                f"{name}: {part.label!r} has several controls, so say which: control = one of "
+                f"{', '.join(map(repr, controls))}"
+            )
+        if wanted not in controls:
+            raise UsageError(
+                f"{name}: {part.label!r} has no control {wanted!r}{did_you_mean(wanted, controls)} "
+                f"(it has: {', '.join(controls)})"
+            )
+
+
+def places_of(prepared: Prepared) -> Iterator[Row]:
+    """Yield (data set, group, victim, attack) of every row of the run.
+
+    `train` makes its victims later: their label is empty.
+    """
+    experiment = prepared.experiment
+    victims = [""] if experiment.train else victim_labels(experiment.victim) or [""]
+    for dataset, group, victim, part in product(
+        prepared.datasets, prepared.groups, victims, prepared.attacks
+    ):
+        if prepared.holds(dataset, group, victim, part) and prepared.items(dataset, group):
+            yield dataset.label, group.label, victim, part.label
+
+
+def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool) -> dict[str, Any]:
+    """Return the manifest entries of criteria, slices and the family of tests.
+
+    Args:
+        prepared: the experiment, with its victims open.
+        stored: the folder's manifest; empty if it is new.
+        has_answers: whether the folder holds answers: then the family is fixed, and slices that
+            come now are called post hoc.
+    """
+    slices = describe_slices(prepared, stored.get("slices"), is_asked=has_answers)
+    criteria = _described(prepared, stored)
+    own = {} if has_answers else fixed_family(prepared.experiment.test)
+    if slices is not None or stored.get("slices"):
+        own["slices"] = slices
+    before = stored.get(KEY)
+    if criteria is not None:
+        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, stored))
+        criteria |= {"extended": n} if n else {}
+    if criteria is not None or before:
+        own[KEY] = criteria
+    return own
+
+
+def _adds_items(prepared: Prepared, stored: Mapping[str, Any]) -> bool:
+    """Return whether a data set or group of the folder gets more items."""
+    before = stored["parts"]["items"]
+    return any(
+        set(hashes) - set(before[label])
+        for label, hashes in prepared.selected().items()
+        if label in before
+    )
+
+
+def _described(prepared: Prepared, stored: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not prepared.experiment.require or not prepared.portion.is_judged:
+        return None
+    criteria = [one.as_json() for one in prepared.experiment.require]
+    # Slices of other properties would change the level of all simultaneous intervals.
+    slices = prepared.experiment.slices
+    by = sorted(slices.by) if slices and any("slice" in one for one in criteria) else []
+    # A finished run is not asked again because its baseline has moved or grown.
+    kept = (stored.get(KEY) or {}).get("baselines", {}) if stored.get("complete") else {}
+    runs = [one["against"]["run"] for one in criteria if "against" in one]
+    baselines = {run: kept.get(run) or describe_baseline(prepared.base, run) for run in runs}
+    ordered = sorted(canonical_json(one) for one in criteria)
+    return {
+        "hash": content_hash([ordered, by, baselines]),
+        "criteria": criteria,
+        "baselines": baselines,
+    }
+
+
+# -- which metrics rows will have ---------------------------------------------------------------
+
+
+def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
+    """Return the metrics of an attack on items of a kind, without those of controls.
+
+    Items without right answers have successes where a change of the score is one (`max_change`);
+    a search for a success leaves no perturbed data set to score.
+    """
+    is_change = part.attack.spec().get("max_change") is not None
+    is_searched = not part.attack.is_copy and (kind.is_judged or is_change)
+    scores = _scores(kind, has_copy=not is_searched)
+    if kind.is_judged:
+        return (*scores, *SHARES, *OF_SUCCESSES)
+    return (*scores, "asr") if is_change else scores
+
+
+def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
+    return () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
+
+
+def check_metric(
+    metric: str, kind: Kind, parts: Sequence[AttackPart], *, has_controls: bool, name: str
+) -> None:
+    """Refuse a metric that a row of one of these attacks will not have.
+
+    Args:
+        metric: the metric.
+        kind: the kind of all items.
+        parts: the attacks whose rows a criterion judges.
+        has_controls: whether the run has control arms.
+        name: the criterion, for the message.
+
+    Raises:
+        UsageError: a row lacks it; the message lists what the rows have.
+    """
+    if metric in OF_CONTROLS:
+        return
+    for part in parts:
+        there = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
+        if metric in there:
+            continue
+        owners = [other.name for other in KINDS if metric in _scores(other, has_copy=True)]
+        why = did_you_mean(metric, there)
+        if owners:
+            is_here = owners == [kind.name]
+            needs = "a perturbed data set, which a search does not leave" if is_here else None
+            why = f"; it needs {needs or ' or '.join(owners)}"
+        raise UsageError(
+            f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
+            f"(there are: {', '.join(there)})"
+        )
+
+
+# -- the baseline runs that criteria compare with ------------------------------------------------
+
+
+def baseline_folder(base: Path, run: str) -> Path:
+    """Return the folder of a baseline run, which is relative to the experiment file."""
+    return base / Path(run).expanduser()
+
+
+def baseline_of(base: Path, run: str) -> Run:
+    """Read a baseline run.
+
+    Raises:
+        UsageError: there is no run in the folder, or it is not complete.
+    """
+    folder = baseline_folder(base, run)
+    if not (folder / FILE).is_file():
+        raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
+    baseline = Run.open(folder)
+    if not baseline.is_complete:
+        raise UsageError(
+            f"[[require]] against: the run in {folder} is not complete; finish it first"
+        )
+    return baseline
+
+
+def describe_baseline(base: Path, run: str) -> dict[str, str]:
+    """Return what identifies a baseline run and its outcomes, for the manifest."""
+    baseline = baseline_of(base, run)
+    return {
+        "fingerprint": baseline.manifest["fingerprint"],
+        "outcomes": outcomes(baseline.trials),
+    }
+
+
+def victim_there(label: str, victims: Iterable[str]) -> str | None:
+    """Return the victim of a baseline that one is compared with: its namesake, else the only one.
+
+    >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
+    ('old', 'b', None)
+    """
+    labels = list(victims)
+    if label in labels:
+        return label
+    return labels[0] if len(labels) == 1 else None
+
+
+def check_baselines(prepared: Prepared) -> None:
+    """Check that every criterion against a baseline has something to compare, one thing changed.
+
+    Raises:
+        UsageError: a baseline is missing, lacks a victim, attack or item, or differs in more than
+            one of victim, attack and entity group.
+    """
+    if not prepared.portion.is_judged:
+        return
+    for criterion in prepared.experiment.require:
+        if criterion.against is None:
+            continue
+        baseline = baseline_of(prepared.base, criterion.against.run)
+        parts = baseline.manifest["parts"]
+        ours = manifests.fingerprint_parts(prepared)
+        where = f"[[require]] against {criterion.against.run!r}"
+        for victim in prepared.victims:
+            if criterion.where.get("victim", victim.label) == victim.label:
+                _check_factors(where, victim.label, ours, parts, criterion.where)
+        here = {
+            (part.label, item.id, item.hash)
+            for part in prepared.datasets
+            for item in part.questions
+        }
+        there = {(t.arm.place.dataset, t.item.id, t.item.hash) for t in baseline.trials}
+        if not here & there:
+            raise UsageError(
+                f"{where}: the two runs have no item in common; a data set needs the same label, "
+                "ids and texts in both"
+            )
+
+
+def _check_factors(
+    where: str,
+    victim: str,
+    ours: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    asked: Mapping[str, str],
+) -> None:
+    other = victim_there(victim, baseline["victims"])
+    if other is None:
+        raise UsageError(
+            f"{where}: it has no victim {victim!r}, and several others "
+            f"({', '.join(baseline['victims'])}); label the one to compare alike"
+        )
+    changed: dict[str, str] = {}
+    if ours["victims"][victim] != baseline["victims"][other]:
+        changed["victim"] = victim
+    for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
+        for label, value in ours[kind].items():
+            wanted = asked.get(kind[:-1])
+            if label != (wanted or label):
+                continue
+            # Criteria judge control arms only where `where` names them.
+            is_control = label.rpartition(BETWEEN)[0] in ours[kind]
+            if wanted is None and kind == "attacks" and is_control:
+                continue
+            if label not in baseline[kind]:
+                raise UsageError(
+                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(baseline[kind])}); "
+                    "leave it out by `where`, or label both alike"
+                )
+            if baseline[kind][label] != value:
+                changed.setdefault(noun, label)
+    if len(changed) > 1:
+        named = " and ".join(f"the {noun} {label!r}" for noun, label in changed.items())
+        both = "both" if len(changed) == 2 else "all"
+        raise UsageError(
+            f"{where}: {named} {both} differ from the baseline's, so a difference could not be "
+            "attributed; change only one"
+        )

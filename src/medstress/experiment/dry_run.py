@@ -1,0 +1,571 @@
+"""What an experiment would cost and could show, before a model is asked.
+
+The bound of queries counts the planned trials at their most expensive: every item is right at
+first, every budget is used up, every last query is a success that is checked again and tested. What
+is asked once for several trials, such as equal controls beside two attacks, counts once. The
+estimate counts what runs usually ask, and says whether its numbers were measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from medstress.analyses.families import Statistic
+from medstress.analyses.run import Run, contrast, pair
+from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.attacks.attacked import AttackedArm
+from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
+from medstress.attacks.controls.same_type import RandomNames
+from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
+from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
+from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.protocol import Attack, never_lost
+from medstress.core.hashing import content_hash
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Measured
+from medstress.engine.trial import Trial
+from medstress.engine.work import Work
+from medstress.experiment.expected import Size, Usual, expected, size_of, usual_of
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.spending import all_prices, usd_of
+from medstress.experiment.significance.bounds import bound_of
+from medstress.experiment.significance.controls import MAX_ROUNDS
+from medstress.experiment.significance.settings import settings_of
+from medstress.stats.power import ASSUMED, detectable
+from medstress.store.database import FILE
+from medstress.store.earlier_answers import spent_in
+from medstress.store.spending import Price
+from medstress.tasks.victim import Victim
+
+PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
+"""What queries are for."""
+IN_ATTEMPT = {ATTACKER: (5, 2), JUDGE: (N_VOTES + 2, N_VOTES)}
+"""Calls to a role in one attempt: the most, with repairs and votes on categories, and as usual."""
+OF_ROLE = Size(about_in=1_200, about_out=150, most_in=math.inf)
+"""A call to a role: it reads rules, question and conversation, and writes JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one model, or all together, may be asked; None is unknown or without a bound."""
+
+    model: str
+    """Its label; a role's begins with `role.`."""
+    queries: Mapping[str, int]
+    """Part -> the most queries. A query of a role is a call."""
+    calls: int
+    """The most calls."""
+    about_queries: float
+    """Estimate."""
+    tokens: float | None
+    """Estimate."""
+    most_tokens: float | None
+    """Bound: a token has a byte or more."""
+    usd: float | None
+    """Estimate in US dollars of what has a price."""
+    long_usd: float | None
+    """The same if every answer took `max_new_tokens`; None if lengths are known or measured."""
+    most_usd: float | None
+    """Bound."""
+    minutes: float | None
+    """Estimate, at a speed that was measured."""
+    basis: str = ""
+    """What the estimate rests on."""
+
+    @property
+    def bound(self) -> int:
+        """The most queries."""
+        return sum(self.queries.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """The least loss that the planned items of one place show with 80 % power."""
+
+    dataset: str
+    group: str
+    n_items: int
+    """Items that an attack can edit."""
+    accuracy: float
+    """Share of them that is expected to be right at first."""
+    discordances: tuple[float, ...]
+    """Shares of the right ones on which attack and harmless edits are expected to differ."""
+    source: str
+    """Where both come from."""
+
+    @property
+    def losses(self) -> tuple[float | None, ...]:
+        """The least loss at each discordance; None if so few items show none."""
+        n = round(self.n_items * self.accuracy)
+        return tuple(detectable(n, share) for share in self.discordances)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun(Shown):
+    """What a run would cost and could show."""
+
+    costs: Sequence[Cost]
+    """By model; roles come last."""
+    total: Cost
+    least: Sequence[Least]
+    max_usd: float | None
+    """The limit of the experiment."""
+    spent: float
+    """US dollars that the folder has used up."""
+    assumed: Sequence[str]
+    """What else bound and estimate rest on."""
+
+    @property
+    def bound(self) -> int:
+        """The most queries of the models under attack."""
+        return sum(cost.bound for cost in self.costs if not cost.model.startswith("role."))
+
+    def tables(self) -> Sequence[Table]:
+        """The bound of queries, the estimate, the least loss."""
+        rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
+        parts = [column(part.capitalize(), _queries_of(part), "count") for part in PARTS]
+        if any(row.calls != row.bound for row in rows):
+            parts.insert(0, column("Calls", "calls", "count"))
+        bounds = [column("Model", "model"), column("Queries", "bound", "count"), *parts]
+        least = "Least loss beside harmless edits that is found with 80 % power"
+        return [
+            table("queries", "At most (exact bound)", rows, bounds),
+            table(
+                "cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE, notes=_TOKENS
+            ),
+            *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
+        ]
+
+    def remarks(self) -> Sequence[Remark]:
+        """What the estimate rests on, and where money stops the run."""
+        sentences = [
+            f"estimate for {cost.model}: {cost.basis}" for cost in self.costs if cost.basis
+        ]
+        sentences += [*self.assumed, *self._stop()]
+        return [Remark(rule="dry_run", sentence=one, level="note") for one in sentences]
+
+    def _stop(self) -> Iterator[str]:
+        usd, long, most = self.total.usd, self.total.long_usd, self.total.most_usd
+        if usd is None:
+            return
+        if self.max_usd is None:
+            limit = float(f"{max(2 * usd, long or 0.0):.2g}")
+            yield f"no max_usd: --set experiment.max_usd={limit:g} would stop a run that costs more"
+            return
+        spent = f", {dollars(self.spent)} of it spent already" if self.spent else ""
+        if most is not None and most <= self.max_usd:
+            where = "never: it is not below the bound"
+        elif usd <= self.max_usd:
+            where = "above the estimate" + (", below that of long answers" if long else "")
+        else:
+            n = self.max_usd / usd * self.total.about_queries
+            where = f"after about {n:,.0f} of {self.total.about_queries:,.0f} queries"
+        yield f"max_usd = {dollars(self.max_usd)}{spent} stops this {where}"
+
+
+def _queries_of(part: str) -> Callable[[Cost], int | None]:
+    return lambda cost: cost.queries.get(part)
+
+
+def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
+    """Bound and estimate what an experiment costs; nothing is asked.
+
+    Args:
+        prepared: the experiment. Where its victims are not open, only queries are counted.
+        folder: of the run. What it, or else its newest neighbour, measured of the same models is
+            expected of them, and what it has spent counts against `max_usd`.
+    """
+    if not prepared.victims:
+        unopened = cast(Any, None)
+        labels = victim_labels(prepared.experiment.victim)
+        victims = [Victim(label=one, task=unopened, backend=unopened) for one in labels]
+        prepared = replace(prepared, victims=victims)
+    counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
+    for trial in prepared.trials():
+        counting.add(trial)
+    costs, total = counting.costs()
+    return DryRun(
+        costs=costs,
+        total=total,
+        least=list(_least(prepared, folder)),
+        max_usd=prepared.experiment.experiment.max_usd,
+        spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
+        assumed=[*_assumed(prepared), *filter(None, (one.remark for one in prepared.groups))],
+    )
+
+
+def follow_up_lines(
+    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+) -> Iterator[str]:
+    """Yield what tests or explanations cost at most, by model.
+
+    Args:
+        prepared: the experiment, with its victims open.
+        works: what is left to ask, each with its most queries.
+        folder: of the run.
+    """
+    counting = _Counting(prepared, folder)
+    for work, n in works:
+        counting.add_work(work, n)
+    for cost in counting.costs()[0]:
+        if cost.calls:
+            parts = [f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls"]
+            parts += [f"about {cost.tokens:,.0f} tokens for so many"] if cost.tokens else []
+            parts += [dollars(cost.usd)] if cost.usd is not None else []
+            parts += [f"{cost.minutes:,.2g} minutes"] if cost.minutes is not None else []
+            yield ", ".join(parts)
+
+
+class _Plan(NamedTuple):
+    """What is known of a trial before it is asked."""
+
+    n: int
+    """The most queries."""
+    n_checks: int | None
+    """The most checks; None where the item cannot be attacked."""
+    growth: float
+    """The most bytes that edits add."""
+    is_copied: bool
+    """Whether a copy is asked in any case."""
+    near: frozenset[str]
+    """Of a control: the fields of the attack that half of its edits are in."""
+
+
+class _Counting:
+    """Counts the trials of a plan, each on the bill of its model."""
+
+    def __init__(self, prepared: Prepared, folder: Path | None) -> None:
+        victims, self._prepared = prepared.victims, prepared
+        self._usual = {one.label: usual_of(one, prepared, folder) for one in victims}
+        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._bills = {label: Counter[str]() for label in labels}
+        self._paid: dict[Hashable, int] = {}
+        self._sizes: dict[Hashable, Size] = {}
+        self._draws: dict[int, tuple[Attack, str]] = {}
+        self._plans: dict[Hashable, _Plan] = {}
+
+    def add(self, trial: Trial) -> None:
+        """Count one trial."""
+        attack, item, label = trial.attack, trial.item, trial.victim.label
+        draws = self._drawn(attack, trial.attack_label)
+        n, most_checks, growth, is_copied, near = self._plan(trial)
+        if most_checks is None and not is_copied:
+            return
+        tables, usual = self._prepared.experiment, self._usual[label]
+        n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
+        size, clean = self._clean(trial, in_turns="turns" in attack.needs)
+        n_clean = self._unpaid(clean, 1)
+        self._bill(label, "clean", n_clean, n_clean, size)
+        is_control = isinstance(attack, ControlArm | NonEntityNoise)
+        about, lost = expected(attack, n, usual, is_control=is_control)
+        place = (trial.dataset, trial.group, item.id)
+        drawn = (label, draws, near, *place, trial.seed or 0, trial.repeat)
+        if isinstance(attack, ControlArm):
+            # Equal arms ask the same variants, so that the longest holds the others.
+            new, most = self._unpaid(drawn, n), n + n_checks
+            n_checks = self._unpaid((drawn, attack.success), n_checks)
+            share = (new + n_checks) / max(most, 1)
+            n, about, lost = new, about * share, lost * share
+        elif is_copied:  # the entities of a text share its copy
+            n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
+            about = float(n)
+        self._bill(label, "controls" if is_control else "attacks", n, about, size, growth)
+        self._bill(label, "checks", n_checks, min(n_checks, 1) * lost, size, growth)
+        if PARAPHRASER in attack.needs:
+            self._bill(f"role.{PARAPHRASER}", "controls", n, n, OF_ROLE)
+        if is_control:
+            return
+        if tables.analysis.transfer:
+            others = [v.on(trial.dataset) for v in self._prepared.victims if v.label != label]
+            n_others = sum(not attack.is_unseen_by(other) for other in others)
+            self._bill(label, "transfer", n_others, n_others * lost, size, growth)
+        if tables.analysis.reuse and "names" in attack.needs:
+            m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.reuse))
+            self._bill(label, "reuse", m, m * usual.accuracy, size, growth)
+        if isinstance(attack, MedFuzz):
+            self._add_roles(trial, attack, n, about)
+            if tables.test is not None and tables.test.significance:
+                n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
+                self._bill(label, "tests", n, n * lost, size, growth)
+
+    def add_work(self, work: Work, n: int) -> None:
+        """Count the queries of a work to its victim; roles are not counted."""
+        size = size_of(work.victim.task, work.item, work.victim.backend.identity.name)
+        self._bill(work.victim.label, "tests", n, n, size)
+
+    def costs(self) -> tuple[list[Cost], Cost]:
+        """Return what every model costs, and their sum."""
+        prices, total = all_prices(self._prepared.experiment), Counter[str]()
+        for label, bill in self._bills.items():
+            _price(bill, self._usual.get(label, Usual()), prices.get(label))
+            total.update(bill)
+        bills = self._bills.items()
+        return [_cost(label, bill, self._usual.get(label)) for label, bill in bills], _cost(
+            "all", total
+        )
+
+    def _add_roles(self, trial: Trial, attack: MedFuzz, n: int, about: float) -> None:
+        """Count what a trial of MedFuzz, and the test of its success, ask attacker and judges."""
+        test = self._prepared.experiment.test
+        for role in self._prepared.roles:
+            kind = JUDGE if is_judge(role.name) else role.name
+            if kind not in IN_ATTEMPT:
+                continue
+            most, usual = IN_ATTEMPT[kind]
+            self._bill(role.label, "attacks", n * most, about * usual, OF_ROLE)
+            votes = N_VOTES if kind == JUDGE and attack.has_panel else 0
+            clean = ("votes", role.name, attack.prompts.hash, trial.dataset, trial.item.id)
+            n_clean = self._unpaid(clean, votes)
+            self._bill(role.label, "clean", n_clean, n_clean, OF_ROLE)
+            if test is not None and test.significance:
+                bound = bound_of(attack.attempts, settings_of(test), votes=votes)
+                n_tests = bound.n_votes if kind == JUDGE else MAX_ROUNDS * bound.n_written
+                self._bill(role.label, "tests", n_tests, 0, OF_ROLE)
+
+    def _bill(
+        self, label: str, part: str, n: int, about: float, size: Size, growth: float = 0
+    ) -> None:
+        """Put queries on a bill.
+
+        Args:
+            label: of a model or role; nothing is counted if the experiment has no such role.
+            part: of `PARTS`.
+            n: the most of them.
+            about: how many are expected.
+            size: of one query about the unchanged item.
+            growth: the most bytes that edits add to a text.
+        """
+        if label not in self._bills or not n:
+            return
+        if size is OF_ROLE:
+            (role,) = (one for one in self._prepared.roles if one.label == label)
+            most = role.decoding.max_new_tokens
+            size = replace(size, most_out=most, about_out=min(size.about_out, most))
+        long_out = size.most_out if size.may_explain else size.about_out
+        self._bills[label].update(
+            {
+                part: n,
+                "calls": n * size.calls,
+                "about": about,
+                "about calls": about * size.about_calls,
+                "in": about * size.about_in,
+                "out": about * size.about_out,
+                "long": about * long_out,
+                "most in": n * (size.most_in + (size.places and size.places * growth)),
+                "most out": n * size.most_out,
+            }
+        )
+
+    def _unpaid(self, key: Hashable, n: int) -> int:
+        """Return how many of n equal queries no earlier trial pays, and count them as paid."""
+        before = self._paid.get(key, 0)
+        self._paid[key] = max(n, before)
+        return max(n - before, 0)
+
+    def _drawn(self, attack: Attack, label: str) -> str:
+        """Return what tells an attack's draws from those of others."""
+        if id(attack) not in self._draws:
+            draws = label
+            if isinstance(attack, ControlArm):
+                # Conversations are the attack's own, and so are the spans that get random names.
+                is_own = "turns" in attack.needs or isinstance(attack.harmless, RandomNames)
+                own = {**attack.of.spec(), "budget": None} if is_own else None
+                draws = content_hash([{**attack.spec(), "budget": None, "control_of": None}, own])
+            self._draws[id(attack)] = attack, draws  # it lives, so that its id stays
+        return self._draws[id(attack)][1]
+
+    def _plan(self, trial: Trial) -> _Plan:
+        """Return what seeds and models do not differ in."""
+        attack, item, resources = trial.attack, trial.item, trial.resources
+        is_unseen = attack.is_unseen_by(trial.victim)
+        is_long = (trial.dataset, item.id) in trial.victim.too_long
+        key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
+        if key not in self._plans:
+            n, n_checks, growth, near = 0, None, math.inf, frozenset[str]()
+            is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
+            is_copied = attack.asks_copy_of(item) and not is_long
+            if is_open and isinstance(attack, ControlArm):
+                attack = attack.at(item, trial.rng(attack.of), resources)
+                near = attack.near
+            if is_open or is_copied:
+                queries = never_lost(attack, item, resources)
+                n = attack.budget if queries is None else len(queries)
+                if isinstance(attack, AttackedArm):
+                    n = attack.bound(item)
+                if queries is not None:
+                    growth = max((_bytes_added(one.candidate) for one in queries), default=0)
+            if is_open:
+                # A success that is refuted, or that fewer edits may give, is followed by another.
+                goes_on = attack.ends != "success" and not attack.is_probe
+                n_checks = min(2 if goes_on else 1, n)
+                n_checks *= not isinstance(attack.goal_for(item), Measured)
+            if "names" in attack.needs:
+                growth = self._longest(resources.perturbations.names)
+            self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
+        return self._plans[key]
+
+    def _longest(self, names: Sequence[str]) -> int:
+        """Return the most bytes of a name."""
+        key = ("names", id(names))
+        if key not in self._paid:
+            # A name takes the case of the text it replaces, and capitals may take more bytes.
+            lengths = (max(len(one.encode()), len(one.upper().encode())) for one in names)
+            self._paid[key] = max(lengths, default=0)
+        return self._paid[key]
+
+    def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
+        """Return the size of the query about a trial's clean item, and what trials share it."""
+        victim, item, is_open = trial.victim, trial.item, trial.victim.backend is not None
+        conversation = content_hash(victim.task.spec()) if in_turns and is_open else ""
+        key = ("clean", victim.label, trial.dataset, item.id, conversation)
+        if key not in self._sizes:
+            unknown = Size(about_in=math.inf, most_in=math.inf)
+            model = victim.backend.identity.name if is_open else ""
+            self._sizes[key] = size_of(victim.task, item, model) if is_open else unknown
+        return self._sizes[key], key
+
+
+def _bytes_added(candidate: Candidate) -> int:
+    """Return how many bytes longer edits make a question."""
+    old = sum(len(candidate.item.replaced(edit).encode()) for edit in candidate.edits)
+    return sum(len(edit.replacement.encode()) for edit in candidate.edits) - old
+
+
+def _price(bill: Counter[str], usual: Usual, price: Price | None) -> None:
+    """Put money and time on a bill."""
+    about: dict[str, float] = bill  # type: ignore[assignment]
+    if usual.tokens_in is not None:
+        about["in"] = about["about calls"] * usual.tokens_in
+    if usual.tokens_out is not None:
+        about["out"] = about["long"] = about["about calls"] * usual.tokens_out
+    speed = usual.calls_per_second
+    about["minutes"] = about["about calls"] / speed / 60 if speed else math.inf
+    if price is not None:
+        about["usd"] = price.usd(about["in"], about["out"])
+        about["long usd"] = price.usd(about["in"], max(about["long"], about["out"]))
+        about["most usd"] = price.usd(about["most in"], about["most out"])
+
+
+def _cost(label: str, bill: Counter[str], usual: Usual | None = None) -> Cost:
+    def known(value: float | None) -> float | None:
+        return None if value is None or math.isinf(value) else value
+
+    is_long = bill["long"] > bill["out"]
+    return Cost(
+        model=label,
+        queries={part: bill[part] for part in PARTS if bill[part]},
+        calls=bill["calls"],
+        about_queries=bill["about"],
+        tokens=known(bill["in"] + bill["out"]),
+        most_tokens=known(bill["most in"] + bill["most out"]),
+        usd=bill.get("usd"),
+        long_usd=bill.get("long usd") if is_long else None,
+        most_usd=known(bill.get("most usd")),
+        minutes=known(bill["minutes"]),
+        basis="" if usual is None else usual.sentence(bill["out"], bill["long"], bill["about"]),
+    )
+
+
+def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
+    """Yield what the planned items can show, by data set and group."""
+    measured = _measured(folder)
+    for dataset in prepared.datasets:
+        for group in prepared.question_groups:
+            resources = group.resources_on(dataset)
+            attacks = [p.attack for p in prepared.attacks if prepared.holds(dataset, group, "", p)]
+            items = prepared.items(dataset, group)
+            n = sum(any(a.obstacle(item, resources) is None for a in attacks) for item in items)
+            accuracy, share = measured.get((dataset.label, group.label), (None, None))
+            if n:
+                yield Least(
+                    dataset=dataset.label,
+                    group=group.label,
+                    n_items=n,
+                    accuracy=Usual().accuracy if accuracy is None else accuracy,
+                    discordances=(share,) if share else ASSUMED,
+                    source="assumed" if accuracy is None else f"measured in {folder}",
+                )
+
+
+def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return accuracy and largest discordance of a folder's run, by data set and group."""
+    run = Run.open(folder) if folder is not None and (folder / FILE).is_file() else None
+    right = defaultdict[tuple[str, str], list[bool]](list)
+    shares = defaultdict[tuple[str, str], float](float)
+    for cell in run.cells if run else ():
+        own, place = cell.one_per_item(), cell.place[:2]
+        right[place] += own.eligible[own.answered | own.open_clean].tolist()
+        for control in run.controls(cell).values() if run else ():
+            pairs = pair(cell, control)
+            lost = cell.read("asr").at(pairs.first), control.read("asr").at(pairs.second)
+            net = contrast(*lost, pairs.units)
+            differ = (net.only_first + net.only_second) / max(net.estimate.n, 1)
+            shares[place] = max(differ, shares[place])
+    return {place: (sum(own) / len(own), shares[place]) for place, own in right.items() if own}
+
+
+def _assumed(prepared: Prepared) -> Iterator[str]:
+    """Yield what the bound takes tests to ask, and what it leaves out."""
+    test = prepared.experiment.test
+    judges = sum(is_judge(role.name) for role in prepared.roles)
+    attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
+    if test is not None and test.significance and attacks:
+        settings = settings_of(test)
+        costs = [settings.cost(attack.attempts, one) for attack in attacks for one in Statistic]
+        most = max(settings.plan(cost).most for cost in costs)
+        yield f"[test]: the bound takes every trial for a success with {most:,} controls to the end"
+    if test is not None and test.faithfulness and judges:
+        yield (
+            f"not counted: {judges * votes_each(judges)} votes of judges on faithfulness for each "
+            "insertion that a model saw, and for up to 5 sentences of each question"
+        )
+
+
+def dollars(usd: float) -> str:
+    """Return US dollars as shown: cents count only from one dollar on.
+
+    >>> dollars(12.345), dollars(0.0126), dollars(0.0)
+    ('$12.35', '$0.0126', '$0.00')
+    """
+    return f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
+
+
+def _cents(usd: float | None) -> float | None:
+    """Return a bound in whole cents that is not below it."""
+    return None if usd is None else math.ceil(usd * 100 - 1e-9) / 100
+
+
+def _share(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
+
+
+_TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
+_ESTIMATE: list[Field[Cost]] = [
+    column("Model", "model"),
+    column("Queries, about", lambda cost: round(cost.about_queries), "count"),
+    column("Tokens, about", lambda cost: cost.tokens and round(cost.tokens), "count"),
+    column("Tokens, at most", "most_tokens", "count"),
+    column("Dollars, about", "usd", "number"),
+    column("if answers are long", "long_usd", "number"),
+    column("Dollars, at most", lambda cost: _cents(cost.most_usd), "count"),
+    column("Minutes, about", "minutes", "number"),
+]
+_LEAST: list[Field[Least]] = [
+    column("Data", "dataset"),
+    column("Group", "group"),
+    column("Items", "n_items", "count"),
+    column("Right at first", "accuracy", "score"),
+    column("Least loss", lambda least: " or ".join(map(_share, least.losses))),
+    column(
+        "if they differ on",
+        lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
+    ),
+    column("From", "source"),
+]

@@ -1,0 +1,551 @@
+"""The one path: run, resume, extend, retry, run a shard, and ask more of what a folder holds."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from medstress.analyses.run import Run
+from medstress.core.calls import ModelIdentity
+from medstress.core.errors import StoreError, UnreachableError, UsageError
+from medstress.core.shards import Shard
+from medstress.engine.progress import Progress
+from medstress.engine.requests import VICTIM
+from medstress.engine.scheduler import Scheduler
+from medstress.experiment import criteria
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.sources import Source
+from medstress.experiment.follow_ups import (
+    computes_more,
+    distances,
+    follow_up_hashes,
+    keep_similarities,
+    stages_of,
+)
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
+from medstress.experiment.own_runs import is_own_run, keep_own, new_id
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.sharding import go_on, take_shard
+from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
+from medstress.experiment.plan.targets import check_same_targets, claim_answers
+from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.stages import CHOICES, FollowUp, Stage, superseded
+from medstress.store.database import FILE, LOCK
+from medstress.store.reader import RunReader, stored_manifest
+from medstress.store.root import SUPERSEDED
+from medstress.store.run_store import A_MOMENT, RunStore, lock_folder
+from medstress.store.shards import STOPPED_BY, shard_of
+from medstress.store.shared_cache import open_shared
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+
+T = TypeVar("T")
+_MEASURED = ("versions", "git_commit", "endpoints")
+"""Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a limit ended a command: so many of a stage's works had ended."""
+
+    stage: str
+    n_ended: int
+    n_planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a folder."""
+
+    folder: Path
+    opening: Opening
+    is_complete: bool
+    usage: Usage
+    """Of all processes of the folder's run."""
+    stop: Stop | None = None
+    """None if everything was asked."""
+    measured: tuple[str, str] = ("", "")
+    """When the run began and when it was complete."""
+
+    @property
+    def nothing_asked(self) -> str | None:
+        """The sentence that comes first where nothing was left to ask; None otherwise."""
+        if self.opening.verb is not Verb.NOTHING:
+            return None
+        begun, ended = self.measured
+        return f"Nothing was asked: this run was measured from {begun} to {ended}."
+
+
+def perform(
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
+    out: str | Path | None = None,
+    wish: Wish = RUN,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+    wait: float = A_MOMENT,
+) -> Outcome:
+    """Run, resume or extend an experiment or a shard of it.
+
+    Args:
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`.
+        out: the run folder; default ``runs/<name>``, of a shard ``runs/<name>-shards/<number>``.
+        wish: to begin again, to retry, or which part of the plan to run.
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+        wait: seconds to wait for another process that works in the folder.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    bench = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    if wish.shard is not None:
+        check_can_be_cut(bench)
+    folder = run_folder(bench, out, wish.shard)
+    if wish.fresh:
+        check_may_be_deleted(folder)
+    with locked(folder, bench, wait=wait) as lock:
+
+        def work(absent: UsageError | None) -> Outcome:
+            if wish.shard is not None:
+                take_shard(bench, wish.shard)
+            return execute(bench, folder, wish, lock=lock, watcher=watcher, absent=absent)
+
+        return with_models(bench, folder, wish, watcher, work)
+
+
+def with_models(
+    bench: Prepared,
+    folder: Path,
+    wish: Wish,
+    watcher: Watcher,
+    work: Callable[[UsageError | None], T],
+) -> T:
+    """Do work with the models of an experiment open.
+
+    Models come before the store: if one cannot be opened, --fresh has deleted nothing. A finished
+    run can be called again while its server is down.
+
+    Args:
+        bench: the experiment.
+        folder: of its run.
+        wish: what the command asks for.
+        watcher: callbacks for progress.
+        work: is given the error of a server that is not there, to raise unless nothing is asked.
+    """
+    try:
+        with opened_victims(bench, watcher.note, baselines=wish.fresh):
+            return work(None)
+    except UnreachableError as error:
+        if wish.fresh or not stored_manifest(folder).get("complete"):
+            raise
+        with opened_victims(bench, watcher.note, greets=False, baselines=False):
+            return work(error)
+
+
+def check_can_be_cut(prepared: Prepared) -> None:
+    """Refuse shards of an experiment that is tuned.
+
+    Raises:
+        UsageError: it is tuned.
+    """
+    if prepared.experiment.tune is not None:
+        raise UsageError(
+            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
+            "leave [tune] out"
+        ).with_flag("--shard", None)
+
+
+def run_folder(
+    prepared: Prepared, out: str | Path | None, shard: Shard | None = None, suffix: str = ""
+) -> Path:
+    """Return the folder of a run; default ``runs/<name><suffix>``, of a shard
+    ``runs/<name>-shards/<number>``.
+
+    Raises:
+        UsageError: the path is empty, which would mean the working folder.
+    """
+    if out is None:
+        if shard is not None:
+            suffix = f"-shards/{shard.number}"
+        return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
+    if not str(out).strip():
+        raise UsageError("--out: expected a folder, got an empty text")
+    return Path(out)
+
+
+def check_may_be_deleted(folder: Path, *inner: str) -> None:
+    """Refuse to throw away a folder that holds files but no run.
+
+    Args:
+        folder: of the run.
+        inner: folders in it that may hold runs as well.
+
+    Raises:
+        StoreError: it does.
+    """
+    if any((place / FILE).is_file() for place in (folder, *(folder / name for name in inner))):
+        return
+    # The lock of a run that was killed early may be there.
+    if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+
+
+@contextmanager
+def locked(
+    folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = A_MOMENT
+) -> Iterator[FileLock]:
+    """Hold a folder's lock; a folder in which no run was begun is left as it was.
+
+    Args:
+        folder: of the run.
+        bench: its experiment.
+        others: names of further files that will be written in it.
+        wait: seconds to wait for another process that works in it.
+    """
+    is_new = not folder.exists()
+    lock = lock_folder(folder, bench.experiment.experiment.access, others=others, wait=wait)
+    try:
+        yield lock
+    finally:
+        is_refused = not (folder / FILE).exists()
+        if is_refused:
+            with suppress(PermissionError):  # Windows keeps an open file, and removes it afterwards
+                (folder / LOCK).unlink(missing_ok=True)
+        lock.release()
+        if is_refused and is_new:
+            with suppress(OSError):  # somebody has put a file there
+                folder.rmdir()
+
+
+def execute(
+    bench: Prepared,
+    folder: Path,
+    wish: Wish = RUN,
+    stages: Sequence[Stage] | None = None,
+    *,
+    lock: FileLock | None = None,
+    watcher: Watcher,
+    absent: UsageError | None = None,
+) -> Outcome:
+    """Bring a folder to where an experiment wants it.
+
+    Args:
+        bench: the experiment with its models open.
+        folder: of the run.
+        wish: what the command asks for.
+        stages: what is asked after the trials, or of them as they are; default: what the
+            experiment asks.
+        lock: of the folder, if the caller holds it.
+        watcher: callbacks for progress.
+        absent: raised unless nothing is asked.
+
+    Raises:
+        UsageError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    settings = bench.experiment.experiment
+    if lock is not None:
+        lock.acquire(timeout=0)  # the store releases one hold when it closes
+    with (
+        open_shared(settings.cache, bench.base) as shared,
+        RunStore(
+            folder,
+            lock=lock,
+            fresh=wish.fresh,
+            access=None if wish.asks_again else settings.access,
+            alone=bench.portion.shard is not None,
+        ) as store,
+    ):
+        bench.shared = shared
+        claim_answers(bench)
+        is_own, n_before = is_own_run(store), store.computed_totals()[0]
+        opening = _open(store, bench, wish, absent)
+        if opening.more:
+            watcher.note(f"more: {', '.join(opening.more)}")
+        if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
+            is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
+        if not wish.asks_again:
+            share_again(store, bench)
+            for line in (line for part in bench.datasets for line in part.understood):
+                watcher.announce(line)  # rows that are misread are paid for as well
+        stop = None
+        if opening.verb is not Verb.NOTHING:
+            own = stages_of(bench) if stages is None else stages
+            stop = _drive(store, bench, wish, own, watcher)
+        manifest = store.manifest()
+        is_complete = bool(manifest.get("complete"))
+        if is_complete and not wish.dry_run:
+            store.keep_root()
+        store.commit()
+        # A folder from elsewhere is one's own once one has asked something there.
+        joins = not wish.asks_again and opening.verb is not Verb.BEGIN
+        if is_own or (joins and store.computed_totals()[0] > n_before):
+            keep_own(store, None if wish.asks_again else bench, watcher)
+        return Outcome(
+            folder=folder,
+            opening=opening,
+            is_complete=is_complete,
+            usage=usage_of(store, bench),
+            stop=stop,
+            measured=(str(manifest.get("started")), str(manifest.get("finished"))),
+        )
+
+
+def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:
+    """Decide what happens to the folder, and write its manifest before the first call."""
+    stored, has_answers = store.manifest(), not store.is_unanswered()
+    if stored and (has_answers or wish.asks_again):
+        bench.keep_labels(stored["parts"]["attacks"])
+        check_same_targets(bench, stored, store.folder)
+    if stored and shard_of(stored) == bench.portion.shard is not None:
+        go_on(bench, stored)
+    described = _described(bench, stored, store.folder, has_answers=has_answers)
+    held, own_purposes = None, {one for stage in stages_of(bench) for one in stage.purposes}
+    if stored:
+        held = Held(
+            folder=store.folder,
+            fingerprint=Fingerprint.read(stored),
+            shard=shard_of(stored),
+            has_answers=has_answers,
+            n_lost=store.n_lost(own_purposes) if wish.retry_failed else 0,
+            is_complete=bool(stored.get("complete")),
+            items=store.item_hashes(),
+        )
+    victims = [victim.label for victim in bench.victims]
+    items = {
+        part.label: [
+            item.id
+            for item in part.questions
+            if bench.portion.owns(item)
+            and any(bench.portion.asks(label, item) for label in victims)
+        ]
+        for part in bench.datasets
+    }
+    opening = decide(Fingerprint.read(described), held, wish, items)
+    if opening.verb not in (Verb.NOTHING, Verb.ASK):
+        if absent is not None:
+            raise absent
+        criteria.check_baselines(bench)
+        if stored.get("complete"):  # what is asked more is judged by the baselines as they are now
+            now = {**stored, "complete": False}
+            described = _described(bench, now, store.folder, has_answers=has_answers)
+            opening = decide(Fingerprint.read(described), held, wish, items)
+    if opening.deletes:
+        store.begin_anew()
+        stored, described = {}, _described(bench, {}, store.folder, has_answers=False)
+    manifests.go_on(store, [*bench.victims, *bench.roles], stored)
+    if wish.asks_again:
+        return opening
+    if stored and not bench.kind.draws_names:
+        for part in bench.datasets:
+            # Documents may be named later; they do not change a sentence's identity.
+            store.renew_items(part.label, part.questions)
+    if opening.verb is Verb.NOTHING:
+        store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
+    else:
+        own = {} if bench.portion.shard else {"id": stored.get("id") or new_id()}
+        store.write_manifest(
+            {
+                **described,
+                **own,
+                "started": stored.get("started") or manifests.now(),
+                "finished": None,
+                "complete": False,
+                "command": manifests.command_line(),
+                "performance": stored.get("performance") or {"wall_seconds": 0.0},
+            }
+        )
+    store.commit()
+    if opening.verb is Verb.RETRY:
+        store.forget_failed(own_purposes)
+    return opening
+
+
+def _described(
+    bench: Prepared, stored: Mapping[str, Any], folder: Path, *, has_answers: bool
+) -> dict[str, Any]:
+    """Return the entries of the manifest that say what the experiment is."""
+    parts = manifests.fingerprint_parts(bench)
+    # Victims that the experiment may drop: their trials stay readable.
+    former = [
+        label
+        for label in stored.get("victims", ())
+        if label in bench.portion.may_lack and label not in parts["victims"]
+    ]
+    parts["victims"] |= {label: stored["parts"]["victims"][label] for label in former}
+    described = manifests.describe(bench, parts)
+    described["victims"] |= {label: stored["victims"][label] for label in former}
+    return {
+        **described,
+        **criteria.entries(bench, stored, has_answers=has_answers),
+        "follow_ups": follow_up_hashes(bench, folder),
+        "n_planned": bench.n_trials(),
+    }
+
+
+def _drive(
+    store: RunStore, bench: Prepared, wish: Wish, stages: Sequence[Stage], watcher: Watcher
+) -> Stop | None:
+    """Ask the trials, then stage after stage; return where a limit ended it."""
+    bench.started, bench.drain_seconds = time.monotonic(), watcher.drain_seconds
+    is_shard = bench.portion.shard is not None
+    before = [dict(backend.counters) for backend in bench.backends]
+    stop = None
+    try:
+        if not wish.asks_again:
+            if is_shard:
+                store.write_manifest({STOPPED_BY: []})
+            n = bench.n_trials()
+            progress = _scheduler(store, bench, watcher).run(bench.trials(), n)
+            stop = _stop("trials", progress, n)
+            if is_shard and progress.stopped:
+                store.write_manifest({STOPPED_BY: reached(store, bench)})
+        if stop is None and not is_shard:
+            stop = _follow_up(store, bench, wish, stages, watcher)
+    finally:
+        if not wish.asks_again:  # the speed of a run is that of its trials
+            _account(store, bench, time.monotonic() - bench.started, before)
+    if stop is None and not is_shard and not wish.asks_again:
+        store.write_manifest({"complete": True, "finished": manifests.now()})
+    return stop
+
+
+def _follow_up(
+    store: RunStore, bench: Prepared, wish: Wish, stages: Sequence[Stage], watcher: Watcher
+) -> Stop | None:
+    """Ask and compute what needs the trials; return where a limit ended it."""
+    store.commit()
+    if not (stages or computes_more(bench)):
+        return None
+    run = Run.open(store.folder)
+    for stage in stages:
+        for line in stage.words(bench, run):
+            watcher.note(line)
+            watcher.announce(line)
+        if wish.dry_run:
+            from medstress.experiment.dry_run import follow_up_lines
+
+            ended = set(run.folder.read(RunReader.trials_of_analyses))
+            left = (one for one in stage.works(bench, run) if one.id not in ended)
+            most = [(one, stage.most(bench, one)) for one in left]
+            for line in follow_up_lines(bench, most, store.folder):
+                watcher.announce(line)
+            continue
+        works = list(stage.works(bench, run))
+        # Of those of an experiment all trials have ended; what is open was begun by a stage.
+        _keep_plan(store, bench, run, stage, works, set() if wish.asks_again else store.open_ids())
+        watcher.note(f"{stage.name}: {len(works):,}")
+        if works:
+            progress = _scheduler(store, bench, watcher).run(works, len(works))
+            store.commit()
+            if stop := _stop(stage.name, progress, len(works)):
+                return stop
+    if not wish.asks_again:
+        store.write_distances(distances(bench, run))
+        keep_similarities(store, bench, run, watcher.note)
+    return None
+
+
+def _keep_plan(
+    store: RunStore,
+    bench: Prepared,
+    run: Run,
+    stage: Stage,
+    works: Sequence[FollowUp],
+    left: set[str],
+) -> None:
+    """Write what a stage asks, what was chosen for it and what it replaces, before its calls.
+
+    Args:
+        store: the run.
+        bench: the experiment.
+        run: the same run, as it is read.
+        stage: what asks.
+        works: what it asks now.
+        left: follow-ups that were begun and not ended, which it replaces unless it asks them; a
+            later stage takes back its own.
+    """
+    manifest = store.manifest()
+    entries = dict(stage.entries(bench, run))
+    choices = manifest.get(CHOICES, {})
+    if (choice := dict(stage.choice(bench, run))) and choice not in choices.get(stage.name, ()):
+        entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
+    before = set(manifest.get(SUPERSEDED, ()))
+    own = {work.id for work in works}
+    now = (before | left) - own | superseded(stage, works, store.follow_ups())
+    if now != before:
+        entries[SUPERSEDED] = sorted(now)
+    store.write_manifest(entries)
+
+
+def _scheduler(store: RunStore, bench: Prepared, watcher: Watcher) -> Scheduler:
+    """Return a scheduler within what is left of the run's limits."""
+    return Scheduler(
+        store,
+        roles={part.name: part.backend for part in bench.roles},
+        limits=limits_of(store, bench),
+        shared=bench.shared,
+        on_progress=watcher.progress,
+    )
+
+
+def _stop(stage: str, progress: Progress, n_planned: int) -> Stop | None:
+    n_ended = progress.n_done + progress.n_skipped
+    return None if n_ended == n_planned else Stop(stage, n_ended, n_planned)
+
+
+def _account(
+    store: RunStore, bench: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
+) -> None:
+    """Add this process's time and tokens to the run's; `before` holds its first counters."""
+    performance = store.manifest()["performance"]
+    performance["wall_seconds"] += seconds
+    for backend, at_start in zip(bench.backends, before, strict=True):
+        for name, count in backend.counters.items():
+            performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
+    endpoints = manifests.endpoints([*bench.victims, *bench.roles])
+    store.write_manifest({"performance": performance, "endpoints": endpoints})
+
+
+def share_again(store: RunStore, prepared: Prepared) -> None:
+    """Give the shared cache the computed answers of the run that it lacks; no cache, no work.
+
+    Answers whose model is unknown are left out: those of models under one name in results (folds)
+    and, if there are roles, those that no trial has used yet.
+    """
+    if prepared.shared is None:
+        return
+    models = _models(prepared)
+    unused = None if prepared.roles else VICTIM
+    for part in store.computed_keys():
+        rows = [part[key] for key in prepared.shared.missing(list(part))]
+        for answer in store.computed(rows) if rows else ():
+            role = answer.role or unused
+            model = models.get(answer.victim if role == VICTIM else f"role.{role}")
+            if model is not None:
+                prepared.shared.keep(model, {answer.key: answer.answer}, answer.seconds)
+    prepared.shared.flush()
+
+
+def _models(prepared: Prepared) -> dict[str, ModelIdentity]:
+    """Return the model behind each name in results, and behind each role."""
+    by_name = defaultdict[str, list[ModelIdentity]](list)
+    for victim in prepared.victims:
+        name = prepared.portion.names.get(victim.label, victim.label)
+        by_name[name].append(victim.backend.identity)
+    unique = {name: models[0] for name, models in by_name.items() if len(models) == 1}
+    return unique | {part.label: part.backend.identity for part in prepared.roles}

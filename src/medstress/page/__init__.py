@@ -1,1 +1,0 @@
-"""The page of one or several runs, its pictures and its cases."""

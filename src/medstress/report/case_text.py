@@ -1,0 +1,205 @@
+"""Cases on the terminal: the list, and one case in lines of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from rich.console import Console
+from rich.text import Text
+
+from medstress.analyses.names import attack_names, control_words
+from medstress.analyses.shown import Column, Entry, Table
+from medstress.core.words import command
+from medstress.report.cases import OUTCOMES, Case, Cases, Line, Marked, Swap
+from medstress.report.formats import NONE, clean, number, one_line
+from medstress.report.terminal import MOST_ROWS, print_table
+
+_WIDTH = 16
+"""Of the names of facts."""
+Style: TypeAlias = Literal["", "bold", "red strike", "green", "dim"]
+Span: TypeAlias = tuple[Style, str]
+_SIGNS: dict[str, tuple[Style, str, str]] = {
+    "same": ("", "", ""),
+    "removed": ("red strike", "[-", "-]"),
+    "added": ("green", "{+", "+}"),
+}
+"""Changes have signs as well, so that no colour is needed."""
+
+
+def print_cases(console: Console, cases: Cases, *, wide: bool = False) -> None:
+    """Print the list of cases, the headline's arm first.
+
+    Args:
+        console: where.
+        cases: those of a run.
+        wide: whether all are printed, with all columns.
+    """
+    print_table(console, cases_table(cases, None if wide else MOST_ROWS), wide=wide)
+
+
+def cases_table(cases: Cases, most: int | None = MOST_ROWS) -> Table:
+    """Return the list of cases as a table.
+
+    Args:
+        cases: those of a run.
+        most: lines at most; None: all.
+    """
+    names = attack_names(cell.attack for cell in cases.run.cells)
+    shown = cases.trials[:most]
+    left = len(cases.trials) - len(shown)
+    headings = ("Case", "Outcome", "Change", "Answer", "Item", "Attack on model", "Data", "Group")
+    columns = tuple(Column(heading=name, wide=name in ("Data", "Group")) for name in headings)
+    folder = cases.run.folder.path
+    every = command("case", folder, "--wide")
+    notes = [f"{left:,} more cases: {every} lists all."] if left else []
+    return Table(
+        name="cases",
+        caption=f"{len(cases.trials):,} cases; {command('case', folder, 'ID')} shows one",
+        columns=columns,
+        rows=tuple(_row(cases.line(trial), names) for trial in shown),
+        notes=tuple(notes),
+    )
+
+
+def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
+    values: tuple[str | None, ...] = (
+        line.id,
+        OUTCOMES[line.outcome],
+        _swap_words(line.change),
+        _to(line.before, line.after),
+        line.item,
+        f"{names[line.attack]} on {line.model}",
+        line.dataset,
+        line.group,
+    )
+    return tuple(Entry(value=value) for value in values)
+
+
+def print_case(console: Console, case: Case) -> None:
+    """Print one case; what is not plain is marked by signs and colours."""
+    plain = console.no_color
+    for line in case_lines(case):
+        spans = [
+            (clean(text), "" if plain and style in ("red strike", "green", "dim") else style)
+            for style, text in line
+        ]
+        console.print(Text.assemble(*spans), overflow="fold")
+
+
+def case_lines(case: Case) -> Iterator[Sequence[Span]]:
+    """Yield the lines of a case; long ones are for the terminal to wrap."""
+    line = case.line
+    seed = "" if case.seed is None else f", seed {case.seed}"
+    unit = "" if case.unit == "item" else f", entity {case.unit}"
+    yield [("bold", f"Case {line.id}: {OUTCOMES[line.outcome]}")]
+    yield [
+        (
+            "",
+            f"{line.attack}; item {line.item}{unit} of {line.dataset}, {line.group}; asked of "
+            f"{line.model}{seed}",
+        )
+    ]
+    yield []
+    if case.n_edits == 1:
+        where = f" (in {case.changed_in})" if case.changed_in else ""
+        kind = f", {case.type}" if case.type else ""
+        yield [("", f"{'change':<{_WIDTH}}"), *_swap(case.edits[0]), ("dim", f"{where}{kind}")]
+    for name, value in _facts(case):
+        yield [("", f"{name:<{_WIDTH}}{one_line(value)}")]
+    if case.text:
+        yield from _titled("Text, [-before-] and {+after+}")
+        yield _marked(case.text)
+    if case.text and case.is_sent:
+        yield [("dim", "this text was sent to the model exactly as shown")]
+    for role, marked in case.sent:
+        yield from _titled(f"Sent to the model ({role})")
+        yield _marked(marked)
+    if case.continuations:
+        yield from _titled("Continuations scored after it")
+        for text in case.continuations:
+            yield [("", text)]
+    if case.scores:
+        yield from _titled("Scores")
+        for name, *values in case.scores:
+            yield [("", f"{name:<{_WIDTH}}{' → '.join(number(v, 'score') for v in values)}")]
+    for name, tokens, gold, labels in case.labels:
+        yield from _titled(f"Labels {name}: word, right label, label that was given")
+        for token, right, label in zip(tokens, gold, labels, strict=False):
+            if right != "O" or label != right:
+                yield [("", f"{one_line(token):<{_WIDTH}}{right:<{_WIDTH}}{label}")]
+    if case.tried:
+        yield from _titled("Tried before")
+    for one in case.tried:
+        spans: list[Span] = [("", f"{one.query:>4}. ")]
+        for i, swap in enumerate(one.edits):
+            spans += [("", "; " if i else ""), *_swap(swap)]
+        score = "" if one.score is None else f", {number(one.score, 'score')}"
+        refuted = ", a success that was refuted" if one.is_refuted else ""
+        yield [*spans, ("dim", f"  answer {one.answer or 'none'}{score}{refuted}")]
+    for attempt in case.attempts:
+        title = f"Attempt {attempt.number}" if attempt.number else "Clean item, asked in turns"
+        yield from _titled(title)
+        yield [("", f"answer {attempt.answer or 'none'}")]
+        if attempt.confidences:
+            yield [("", f"stated confidences {', '.join(f'{v:g}' for v in attempt.confidences)}")]
+        for reason in attempt.objections:
+            yield [("", f"objection: {reason}")]
+        for name, words in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):
+            if words:
+                yield [("dim", f"{name}: "), ("", words)]
+
+
+def _facts(case: Case) -> Iterator[tuple[str, str]]:
+    line = case.line
+    score, key = ("similarity", "gold score") if case.is_pair else ("P(right)", "right answer")
+    if case.n_edits > 1:
+        yield "changes", f"{case.n_edits:,}, marked in the text"
+    yield key, line.key
+    if line.before is not None or line.after is not None:
+        yield "answer", _to(line.before, line.after) or NONE
+    if line.score is not None:
+        after = None if case.score_after is None else number(case.score_after, "score")
+        yield score, _to(number(line.score, "score"), after) or NONE
+    if line.outcome == "flipped":
+        yield "still right", case.still_right
+        yield from (("evidence", piece) for piece in case.evidence)
+    if case.again:
+        yield "asked again", case.again
+    yield "queries", case.queries
+    for name, outcome in case.controls:
+        yield "also tried", f"{control_words(name)}: {OUTCOMES[outcome]}"
+    yield from (("slice", f"{by} = {value}") for by, value in case.slices)
+    if case.note:
+        yield "why it ended", case.note
+    yield "trial", case.trial_id
+
+
+def _to(before: str | None, after: str | None) -> str | None:
+    return before if after is None else f"{before or NONE} → {after}"
+
+
+def _swap_words(swap: Swap | None) -> str | None:
+    if swap is None:
+        return None
+    if not swap.replaced:
+        return f"+ {swap.replacement}"
+    return f"{swap.replaced} → {swap.replacement}"
+
+
+def _swap(swap: Swap) -> list[Span]:
+    removed: list[Span] = [("red strike", f"[-{swap.replaced}-]"), ("", " ")]
+    return [*(removed if swap.replaced else ()), ("green", f"{{+{swap.replacement}+}}")]
+
+
+def _marked(parts: Marked) -> list[Span]:
+    return [
+        (style, f"{start}{text}{end}")
+        for change, text in parts
+        for style, start, end in [_SIGNS[change]]
+    ]
+
+
+def _titled(title: str) -> Iterator[Sequence[Span]]:
+    yield []
+    yield [("bold", title)]

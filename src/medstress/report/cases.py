@@ -1,0 +1,671 @@
+"""Cases: one trial each, with everything that a reader needs to judge it.
+
+The page, `medstress view` and `medstress case` show the same objects.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from medstress.analyses.as_json import FLAT, Json, as_json
+from medstress.analyses.names import CONTROL_WORDS, attack_names, model_names
+from medstress.analyses.run import Run
+from medstress.analyses.slices import Slicer
+from medstress.analyses.verdict import VERDICT
+from medstress.core.arms import Arm
+from medstress.core.calls import Prompt
+from medstress.core.calls import Score as ScoreCall
+from medstress.core.errors import MedstressError, UsageError, did_you_mean
+from medstress.core.evidence import Evidence
+from medstress.core.outcomes import Prediction, Verdict, parse_goal
+from medstress.core.sentences import TaggedText
+from medstress.core.text import WHOLE, Edit
+from medstress.core.trials import Answer, Trial, Validity
+from medstress.core.words import command
+from medstress.report.changes import mark_changes
+from medstress.report.formats import clean
+from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
+from medstress.store.reader import RunReader, read
+
+EMBEDDED = 200
+"""Cases of each outcome that a page holds."""
+OF_HEADLINE = 100
+"""Of these, at most so many of the headline's attack before others have their turn."""
+MOST_TRIED = 12
+"""Earlier edits of one case on a page; the last ones."""
+MOST_EDITS = 6
+"""Edits of one query that are named."""
+SHORT = 12
+"""Letters of a short id."""
+OUTCOMES: Mapping[str, str] = {
+    "flipped": "lost",
+    "held": "held",
+    "measured": "measured",
+    "cut_short": "cut short",
+    "failed": "failed",
+    "already_wrong": "wrong from the start",
+    "unreadable": "unreadable from the start",
+    "not_attackable": "nothing to attack",
+}
+"""How a trial ended -> words, in the order of lists."""
+_STILL = {True: "yes", False: "no", None: "not known"}
+_REASONS = {
+    "review": "says a person",
+    "panel": "says a panel of judges",
+    "rule": "no rule refutes it",
+    "evidence_changed": "the text no longer supports it",
+}
+_AGAIN = {True: "lost again", False: "not lost again", None: ""}
+_NOTED = ("plan", "answer", "rationale", "confidences")
+Marked: TypeAlias = tuple[tuple[str, str], ...]
+"""(`same`, `removed` or `added`, text) of every stretch of a text and its changed form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """A stretch of text and what is there instead: empty for an insertion or a deletion."""
+
+    replaced: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A case in the list."""
+
+    id: str
+    """Short, stable, and unique in its run."""
+    run: str
+    outcome: str
+    attack: str
+    model: str
+    dataset: str
+    group: str
+    item: str
+    change: Swap | None
+    """The first edit of what is shown."""
+    key: str
+    """The right answer; of a pair the score that people gave."""
+    before: str | None
+    after: str | None
+    """To the edit that is shown; of a case that held the last one, where it is kept."""
+    score: float | None
+    """P(right answer) on the clean item; of a pair its similarity."""
+    validity: str
+    """`yes`, `no` or `not known`: whether the right answer is still right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """An edit that was asked about before the one that is shown."""
+
+    query: int
+    edits: tuple[Swap, ...]
+    answer: str | None
+    score: float | None
+    is_refuted: bool
+    """Whether it was a success that a rule refuted, so that the search went on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt of an attacker model, and the answer to it; 0 is the clean item."""
+
+    number: int
+    plan: str | None
+    objections: tuple[str, ...]
+    """Gates that objected, with their reasons; why a reply could not be read."""
+    answer: str | None
+    reasoning: str | None
+    confidences: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One trial as a case."""
+
+    line: Line = field(metadata=FLAT)
+    trial_id: str
+    control_of: str | None
+    unit: str
+    """`item`, or which entity of the sentence."""
+    seed: int | None
+    repeat: int
+    type: str | None
+    """Semantic type of what was replaced, in words."""
+    changed_in: str | None
+    n_edits: int
+    edits: tuple[Swap, ...]
+    """The first of them."""
+    is_pair: bool
+    score_after: float | None
+    scores: tuple[tuple[str, float | None, float | None], ...]
+    """Possible answer, before, after."""
+    still_right: str
+    """Whether the right answer is still right, and who or what says so."""
+    evidence: tuple[str, ...]
+    again: str
+    """What asking again alone gave; empty if nobody did."""
+    n_asked: int
+    first_success: int | None
+    queries: str
+    """The same in words."""
+    text: Marked
+    """As people read it, options listed; empty where it cannot be shown."""
+    is_sent: bool
+    """Whether that text is exactly what was sent."""
+    sent: tuple[tuple[str, Marked], ...]
+    """Role and text of what was sent, where it is another one."""
+    continuations: tuple[str, ...]
+    """Of the prompt, whose likelihood was asked for."""
+    labels: tuple[tuple[str, Sequence[str], Sequence[str], Sequence[str]], ...]
+    """`before` or `after`, words, right labels, given labels."""
+    tried: tuple[Tried, ...]
+    n_left_out: int
+    """Earlier edits that `tried` leaves out."""
+    attempts: tuple[Attempt, ...]
+    controls: tuple[tuple[str, str], ...]
+    """Harmless edit and outcome on the same item."""
+    slices: tuple[tuple[str, str], ...]
+    note: str | None
+    """Why it failed or was cut short."""
+
+    @property
+    def id(self) -> str:
+        """The short id."""
+        return self.line.id
+
+
+class Cases:
+    """The cases of a run: the headline's arm first, what was lost first."""
+
+    def __init__(self, run: Run, name: str = "") -> None:
+        """Order the trials of a run.
+
+        Args:
+            run: the run.
+            name: what a page of several runs calls it; default: its own name.
+        """
+        self.run, self.name = run, name or run.name
+        whole = [trial.id.rpartition(":")[2] for trial in run.trials]
+        n_of = Counter(text[:SHORT] for text in whole)
+        self._ids = {
+            trial.id: text if n_of[text[:SHORT]] > 1 else text[:SHORT]
+            for trial, text in zip(run.trials, whole, strict=True)
+        }
+        verdict = run.of(VERDICT)
+        self.headline: Mapping[str, str] = (verdict.arm if verdict else None) or {}
+        outcomes = {outcome: i for i, outcome in enumerate(OUTCOMES)}
+        arms = {(cell.place, cell.attack.label): i for i, cell in enumerate(run.cells)}
+
+        def rank(trial: Trial) -> tuple[Any, ...]:
+            arm = trial.arm
+            place = arms[arm.place, arm.attack.label]
+            return (not self._is_headline(arm), arm.is_control, place, outcomes[trial.verdict])
+
+        self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
+        self._by_id = {self._ids[trial.id]: trial for trial in self.trials}
+
+    def _is_headline(self, arm: Arm) -> bool:
+        place = arm.place
+        own = (place.dataset, place.group, place.victim, arm.attack.label)
+        names = ("dataset", "group", "victim", "attack")
+        return own == tuple(self.headline.get(name) for name in names)
+
+    def line(self, trial: Trial) -> Line:
+        """Return a case as the list shows it."""
+        place = trial.arm.place
+        edits = trial.edits
+        validity = trial.pick.validity if trial.pick else Validity()
+        return Line(
+            id=self._ids[trial.id],
+            run=self.name,
+            outcome=trial.verdict.value,
+            attack=trial.arm.attack.label,
+            model=place.victim,
+            dataset=place.dataset,
+            group=place.group,
+            item=trial.item.id,
+            change=_swaps(trial, edits[:1])[0] if edits else None,
+            key=trial.item.key,
+            before=_read(trial, trial.before),
+            after=_read(trial, trial.last),
+            score=_score(trial, trial.before.scores if trial.before else None),
+            validity=_STILL[validity.valid],
+        )
+
+    def cases(self, trials: Iterable[Trial], *, most_tried: int | None = MOST_TRIED) -> list[Case]:
+        """Build cases, reading the folder once.
+
+        Args:
+            trials: of the run.
+            most_tried: earlier edits of each at most; None: all.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        return read(
+            self.run.folder.path,
+            lambda reader: [self._case(trial, reader, most_tried) for trial in trials],
+        )
+
+    def chosen(self) -> list[Trial]:
+        """Return the trials that a page holds: the first ones of each outcome, over all attacks."""
+        by_outcome: dict[str, list[tuple[int, int, Trial]]] = defaultdict(list)
+        seen: Counter[tuple[Any, str]] = Counter()
+        for i, trial in enumerate(self.trials):
+            arm = (trial.arm.place, trial.arm.attack.label)
+            turn = seen[arm, trial.verdict]
+            seen[arm, trial.verdict] += 1
+            if self._is_headline(trial.arm):
+                turn = -1 if turn < OF_HEADLINE else turn
+            # Controls come when attacks have had their turns.
+            turn += EMBEDDED * trial.arm.is_control
+            by_outcome[trial.verdict].append((turn, i, trial))
+        kept = [one for own in by_outcome.values() for one in sorted(own, key=_turn)[:EMBEDDED]]
+        return [trial for _, _, trial in sorted(kept, key=lambda one: one[1])]
+
+    def find(self, text: str) -> Trial:
+        """Return the trial with this short or whole id, unique beginning of one, or item id.
+
+        Raises:
+            UsageError: none or several fit.
+        """
+        if text in self._by_id:
+            return self._by_id[text]
+        fitting = [trial for trial in self.trials if text and trial.item.id == text]
+        attacks = [trial for trial in fitting if not trial.arm.is_control]
+        if len(attacks) == 1:
+            return attacks[0]
+        if not fitting and text:
+            fitting = [
+                trial
+                for trial in self.trials
+                if trial.id.startswith(text) or trial.id.rpartition(":")[2].startswith(text)
+            ]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            some = "; ".join(map(self._said, fitting[:5]))
+            listed = f"; {command('case', self.run.folder.path)} lists its cases"
+            more = listed if len(fitting) > 5 else ""
+            raise UsageError(
+                f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"
+            )
+        known = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
+        hint = did_you_mean(text, known) if text else ""
+        raise UsageError(
+            f"case {text!r}: this run has no such trial or item{hint}; medstress case DIR lists "
+            "its cases"
+        )
+
+    def _said(self, trial: Trial) -> str:
+        line = self.line(trial)
+        seed = "" if trial.arm.seed is None else f", seed {trial.arm.seed}"
+        return f"{line.id} ({line.attack}, {line.model}, {line.group}{seed})"
+
+    @cached_property
+    def _prompts(self) -> Prompts:
+        return Prompts(self.run.manifest)
+
+    @cached_property
+    def _slicer(self) -> Slicer | None:
+        described = self.run.manifest.get("slices")
+        return Slicer(described) if described else None
+
+    @cached_property
+    def _controls(self) -> Mapping[tuple[Any, ...], Sequence[Trial]]:
+        controls: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
+        for trial in self.run.trials:
+            if trial.arm.is_control:
+                controls[trial.arm.place, trial.arm.control_of, *trial.pairing].append(trial)
+        return controls
+
+    def _controls_of(self, trial: Trial) -> Iterator[tuple[str, str]]:
+        """Yield name and outcome of every control, with the trial's seed where there is one."""
+        by_name: dict[str, list[Trial]] = defaultdict(list)
+        key = (trial.arm.place, trial.arm.attack.label, *trial.pairing)
+        for control in self._controls.get(key, ()):
+            by_name[control.arm.attack.name].append(control)
+        for name, own in sorted(by_name.items()):
+            alike = next((one for one in own if one.arm.seed == trial.arm.seed), own[0])
+            yield name, alike.verdict.value
+
+    def _case(self, trial: Trial, reader: RunReader, most_tried: int | None) -> Case:
+        edits, pick, q = trial.edits, trial.pick, trial.queries
+        validity = pick.validity if pick else Validity()
+        tried, n_left = self._tried(trial, reader, most_tried)
+        text, is_sent, sent, continuations = self._texts(trial, reader)
+        at = trial.first.query if trial.first else None
+        queries = f"{q.asked:,}" + (f", lost at {at:,}" if at else "")
+        if pick is not trial.first and pick is not None:
+            queries += f"; shown is {pick.query:,}, the first that no rule refutes"
+        place = trial.arm.place
+        last = trial.last.scores if trial.last else None
+        slicer = self._slicer
+        return Case(
+            line=self.line(trial),
+            trial_id=trial.id,
+            control_of=trial.arm.control_of,
+            unit=trial.unit,
+            seed=trial.arm.seed,
+            repeat=trial.repeat,
+            type=_type(trial),
+            changed_in=edits[0].field if edits else None,
+            n_edits=len(edits),
+            edits=_swaps(trial, edits),
+            is_pair=_is_pair(trial),
+            score_after=_score(trial, last),
+            scores=_scores(trial),
+            still_right=_STILL[validity.valid]
+            + (f" ({_REASONS.get(validity.reason, validity.reason)})" if validity.reason else ""),
+            evidence=tuple(_evidence(trial)),
+            again=_AGAIN[pick.repeats if pick else None],
+            n_asked=q.asked,
+            first_success=at,
+            queries=queries,
+            text=text,
+            is_sent=is_sent,
+            sent=sent,
+            continuations=continuations,
+            labels=tuple(_labels(trial)),
+            tried=tried,
+            n_left_out=n_left,
+            attempts=_attempts(trial),
+            controls=tuple(self._controls_of(trial)),
+            slices=tuple(slicer.slices_of(trial.item, place)) if slicer else (),
+            note=trial.note,
+        )
+
+    def _texts(
+        self, trial: Trial, reader: RunReader
+    ) -> tuple[Marked, bool, tuple[tuple[str, Marked], ...], tuple[str, ...]]:
+        """Return the text as people read it, whether it was sent so, what was sent else, and the
+        continuations that were scored."""
+        prompts, item, edits = self._prompts, trial.item, trial.edits
+        at = (trial.arm.place.victim, trial.arm.place.dataset)
+        if trial.verdict is Verdict.NOT_ATTACKABLE:
+            # It was never asked.
+            listing = prompts.listing(*at, item.candidate())
+            return _marked(listing, listing) if listing else (), False, (), ()
+        in_turns = trial.arm.attack.attempts is not None
+        if trial.pick is not None:
+            listings = reader.result(trial.number).get("listings")
+            shown = shown_of(trial, listings, prompts, reader.requests)
+        else:
+            before, listing = prompts.clean(*at, item)
+            if in_turns or not prompts.has_form(*at):
+                before = stored_prompt(reader.requests(trial.number, "baseline", 0)) or before
+            after, listing_after = before, listing
+            if edits:
+                after, listing_after = prompts.shown(*at, item.candidate(edits))
+            shown = Shown(before, after, listing, listing_after)
+        text: Marked = ()
+        if shown.listing_before is not None and shown.listing_before != NOT_SHOWN:
+            text = _marked(shown.listing_before, shown.listing_after or shown.listing_before)
+        is_sent = bool(text) and shown.before == shown.listing_before
+        sent = () if is_sent else tuple(_turns(shown.before, shown.after))
+        call = None if in_turns else prompts.call(*at, item.candidate(edits), 0)
+        scored = call.continuations if isinstance(call, ScoreCall) else ()
+        return text, is_sent, sent, tuple(map(clean, scored))
+
+    def _tried(
+        self, trial: Trial, reader: RunReader, most: int | None
+    ) -> tuple[tuple[Tried, ...], int]:
+        """Return the edits that were asked about before the one that is shown, and how many of
+        them are left out."""
+        if trial.arm.attack.attempts is not None or trial.arm.attack.whole_copy:
+            return (), 0
+        pick, probes = trial.pick, set(reader.result(trial.number).get("probes", ()))
+        answers: dict[int, tuple[str, list[Any]]] = {}
+        for _, query, stored, body, tokens in reader.answered_queries([trial.number]):
+            is_earlier = pick is None or query < pick.query
+            if stored is not None and query not in probes and is_earlier:
+                answers.setdefault(query, (stored, []))[1].append(decode_answer(body, *tokens))
+        queries = sorted(answers)
+        kept = queries if most is None else queries[-most:]
+        goal = trial.arm.attack.params
+        reached: Callable[[Prediction, Sequence[Edit]], bool] | None = None
+        if "goal" in goal and trial.first is not None:
+            reached = parse_goal(
+                goal["goal"], unreadable=bool(goal.get("unreadable_is_success"))
+            ).reached
+        tried = []
+        for query in kept:
+            edits = decode_edits(answers[query][0])
+            said = self._prediction(trial, edits, answers[query][1])
+            tried.append(
+                Tried(
+                    query=query,
+                    edits=_swaps(trial, edits),
+                    answer=clean(said.answer) if said and said.answer else None,
+                    score=_score(trial, said.scores) if said else None,
+                    is_refuted=bool(said and reached and reached(said, edits)),
+                )
+            )
+        return tuple(tried), len(queries) - len(kept)
+
+    def _prediction(
+        self, trial: Trial, edits: Sequence[Edit], answers: Sequence[Any]
+    ) -> Prediction | None:
+        """Return what a query's answers say; None if some are missing or cannot be read back."""
+        place = trial.arm.place
+        candidate = trial.item.candidate(tuple(edits))
+        try:
+            return self._prompts.prediction(place.victim, place.dataset, candidate, answers)
+        except (MedstressError, IndexError, KeyError, TypeError, ValueError):
+            return None
+
+
+def json_of(part: Case | Line) -> Json:
+    """Return a case or a line as a page reads it: texts that it can hold, four decimals."""
+    return _cleaned(as_json(part))
+
+
+FILTERS = ("outcome", "attack", "model", "dataset", "group", "run", "validity")
+"""The fields of a line by which the list is filtered."""
+MOST_VALUES = 300
+"""Values of one filter; a run may have thousands of groups."""
+
+
+def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
+    """Return what the script of a page knows beside cases: values of filters, and words."""
+    attacks = attack_names(cell.attack for run in runs for cell in run.cells)
+    models = model_names(dict.fromkeys(v for run in runs for v in run.manifest["victims"]))
+    data: Json = _cleaned(
+        {
+            "values": {
+                name: Counter(getattr(line, name) for line in lines).most_common(MOST_VALUES)
+                for name in FILTERS
+            },
+            "words": {
+                "outcome": dict(OUTCOMES),
+                "attack": attacks,
+                "model": models,
+                "control": dict(CONTROL_WORDS),
+            },
+        }
+    )
+    return dict(data)
+
+
+def as_script(value: Json) -> str:
+    """Return JSON for a script element of a page: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _turn(one: tuple[int, int, Trial]) -> tuple[int, int]:
+    return one[:2]
+
+
+def _cleaned(value: Json) -> Json:
+    """Replace what a page cannot hold in every text, and round what nobody reads whole."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, Mapping):
+        return {clean(key): _cleaned(part) for key, part in value.items()}
+    return [_cleaned(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _is_pair(trial: Trial) -> bool:
+    return trial.unit == WHOLE and not trial.item.choices and not _is_tagged(trial)
+
+
+def text_of(trial: Trial) -> str:
+    """Return the texts of a trial's item, to search in."""
+    if _is_tagged(trial):
+        return " ".join(trial.item.text.tokens)
+    return "\n".join(trial.item.texts.values())
+
+
+def _is_tagged(trial: Trial) -> bool:
+    return bool(trial.item.kind == TaggedText.kind)
+
+
+def _read(trial: Trial, answer: Answer | None) -> str | None:
+    """Return an answer in a few words; the labels of a whole sentence are a table of their own."""
+    if answer is None or (_is_tagged(trial) and trial.item.entity is None):
+        return None
+    return answer.answer
+
+
+def _score(trial: Trial, scores: Sequence[float] | None) -> float | None:
+    if scores is None or _is_tagged(trial):
+        return None
+    return float(trial.item.right_score([float(score) for score in scores]))
+
+
+def _scores(trial: Trial) -> tuple[tuple[str, float | None, float | None], ...]:
+    """Return the scores of all possible answers, before and after."""
+    letters = tuple(trial.item.choices)
+    columns = []
+    for answer in (trial.before, trial.last):
+        scores = answer.scores if answer and answer.scores else ()
+        columns.append([math.exp(min(float(score), 0.0)) if letters else score for score in scores])
+    if not any(columns) or _is_tagged(trial):
+        return ()
+    before, after = ([*column, *[None] * len(letters or "1")] for column in columns)
+    return tuple((label, before[i], after[i]) for i, label in enumerate(letters or ("similarity",)))
+
+
+def _swaps(trial: Trial, edits: Sequence[Edit]) -> tuple[Swap, ...]:
+    return tuple(
+        Swap(replaced=trial.item.replaced(edit), replacement=edit.replacement)
+        for edit in edits[:MOST_EDITS]
+    )
+
+
+def _type(trial: Trial) -> str | None:
+    """Return the type of what the first edit replaces, in words."""
+    from medstress.entities.groups import SEMANTIC_TYPES
+
+    entity = getattr(trial.item, "entity", None)
+    if entity is not None:
+        return str(entity.type)
+    for edit in trial.edits[:1]:
+        for mention in trial.item.mentions:
+            is_inside = mention.start <= edit.start < max(mention.end, edit.end)
+            if mention.field == edit.field and is_inside and mention.type:
+                known = SEMANTIC_TYPES.get(mention.type)
+                return known.name if known else str(mention.type)
+    return None
+
+
+def _evidence(trial: Trial) -> Iterator[str]:
+    """Yield what speaks for or against the right answer after what is shown, then after the
+    first success."""
+    for success in dict.fromkeys((trial.pick, trial.first)):
+        if success is None:
+            continue
+        name = success.edits[0].replacement if success.edits else "an edit"
+        of = "" if success is trial.pick else f"of the first success, {name}: "
+        yield from (of + evidence_words(piece) for piece in success.validity.evidence)
+
+
+def evidence_words(piece: Evidence) -> str:
+    """Return one piece of evidence in words.
+
+    >>> evidence_words(Evidence(kind="parent", source="MeSH"))
+    'parent (MeSH): settles nothing'
+    """
+    says = {
+        True: "the right answer is still right",
+        False: "the right answer is not right alone",
+        None: "settles nothing",
+    }
+    return f"{piece.kind.replace('_', ' ')} ({piece.source}): {says[piece.valid]}"
+
+
+def _labels(
+    trial: Trial,
+) -> Iterator[tuple[str, Sequence[str], Sequence[str], Sequence[str]]]:
+    """Yield the labels of a tagged text, before and after."""
+    if not _is_tagged(trial):
+        return
+    for name, answer, edits in (("before", trial.before, ()), ("after", trial.last, trial.edits)):
+        if name == "after" and not edits:
+            continue
+        candidate = trial.item.candidate(tuple(edits))
+        # `text` of the answer is its labels joined by spaces.
+        labels = (answer.text or "").split() if answer else []
+        labels += ["–"] * (len(candidate.tokens) - len(labels))
+        yield name, candidate.tokens, candidate.labels, labels
+
+
+def _marked(before: str, after: str) -> Marked:
+    return tuple(
+        (segment.change.value, segment.text)
+        for segment in mark_changes(clean(before), clean(after))
+    )
+
+
+def _turns(before: Prompt | None, after: Prompt | None) -> Iterator[tuple[str, Marked]]:
+    """Yield role and text of what was sent, with its changes where the turns are alike."""
+    if before is None:
+        return
+    sides = [
+        [("prompt", side)] if isinstance(side, str) else [(t.role, t.content) for t in side or ()]
+        for side in (before, after)
+    ]
+    is_alike = [role for role, _ in sides[0]] == [role for role, _ in sides[1]]
+    for i, (role, text) in enumerate(sides[0]):
+        yield role, _marked(text, sides[1][i][1] if is_alike else text)
+
+
+def _attempts(trial: Trial) -> tuple[Attempt, ...]:
+    """Return a trial's attempts: the attacker's notes and the model's answers, one each."""
+    notes: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in trial.records:
+        if record.get("attempt") is not None:
+            notes[int(record["attempt"])].append(record)
+    attempts = []
+    for number, own in sorted(notes.items()):
+        known: dict[str, Any] = {}
+        objections: list[str] = []
+        for note in own:
+            known |= {key: note[key] for key in _NOTED if note.get(key) is not None}
+            objections += [f"{one['gate']}: {one['reason']}" for one in note.get("objections", ())]
+            if "unreadable" in note:
+                objections.append(f"unreadable: {note['unreadable']}: {note['reason']}")
+        stated = known.get("confidences")
+        attempts.append(
+            Attempt(
+                number=number,
+                plan=known.get("plan"),
+                objections=tuple(objections),
+                answer=known.get("answer"),
+                reasoning=known.get("rationale"),
+                confidences=tuple(stated) if stated else None,
+            )
+        )
+    return tuple(attempts)

@@ -1,0 +1,395 @@
+"""Write the tables and figures of a run into a folder: one's own, or in the layout of a paper.
+
+The same run gives the same bytes, but for the order of fonts in a PDF file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Chart, Point, Table
+from medstress.analyses.spoken import spoken_of
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.files.extras import importing
+from medstress.files.spreadsheets import neutral
+from medstress.files.writing import make_folder, write_bytes
+from medstress.report.formats import clean, one_line
+from medstress.report.latex import PACKAGES, escape, latex_table
+from medstress.report.papers import LAYOUTS
+from medstress.report.papers.layout import PaperRun, Part, Tex
+from medstress.report.text import csv_table
+from medstress.report.text import escape as escape_markdown
+from medstress.stats.estimate import Estimate
+
+FORMATS = ("pdf", "svg", "png")
+INDEX, DOCUMENT = "index.md", "figures.tex"
+HEAD = "# Tables and figures of "
+"""How the index begins, by which a folder of an earlier call is known."""
+ROWS_OF_A_FLOAT = 45
+"""A longer table is set as several floats, each on its own page."""
+_OF_PDFLATEX = ("pdf", "png")
+_DOCUMENT = r"""% All tables and figures of a run, one to a page. In a paper, \input what you need.
+\documentclass{article}
+\usepackage[utf8]{inputenc}
+\usepackage{amssymb}
+\usepackage{booktabs}
+\usepackage{graphicx}
+\usepackage{xcolor}
+\usepackage[margin=2cm]{geometry}
+% A character that the fonts lack is set as a question mark.
+\makeatletter
+\def\UTFviii@undefined@err#1{?}
+\makeatother
+% Cases may be more floats than LaTeX keeps waiting.
+\extrafloats{1000}
+\begin{document}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One table or figure."""
+
+    name: str
+    """Stem of its file names."""
+    title: str
+    files: Mapping[str, bytes]
+    """Contents by file name."""
+    notes: tuple[str, ...]
+    """The sentences of its caption."""
+    remarks: tuple[str, ...] = ()
+    """What is amiss with its files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """One table or figure that the run cannot fill."""
+
+    name: str
+    title: str
+    reason: str
+
+
+Result: TypeAlias = Made | Skipped
+
+
+def write_figures(
+    run: Run, out: Path, formats: Sequence[str] = FORMATS, paper: str | None = None
+) -> list[Result]:
+    """Write every table and figure that a run has data for.
+
+    Files of the same names are replaced in a folder that an earlier call has written.
+
+    Args:
+        run: finished or not.
+        out: folder to write into.
+        formats: of the figures.
+        paper: whose layout; None for figures of one's own.
+
+    Returns:
+        What was made, and what was not, with the reason.
+
+    Raises:
+        UsageError: an unknown format or paper, the extra `figures` is not installed, the folder
+            cannot be written, or it holds a file of the same name that comes from elsewhere.
+    """
+    wanted = check_formats(formats)
+    if paper is not None and paper not in LAYOUTS:
+        raise UsageError(
+            f"--paper: unknown paper {paper!r}{did_you_mean(paper, LAYOUTS)} "
+            f"(known: {', '.join(LAYOUTS)})"
+        )
+    with importing("drawing figures", "figures"):
+        from pylatexenc.latexencode import UnicodeToLatexEncoder
+        from vl_convert import vegalite_to_svg
+    del UnicodeToLatexEncoder, vegalite_to_svg
+    results = list(make(run, wanted, paper))
+    contents = {
+        name: data for one in results if isinstance(one, Made) for name, data in one.files.items()
+    }
+    contents[INDEX] = index(results, run.name).encode()
+    contents[DOCUMENT] = document(results).encode()
+    _refuse_foreign(out, contents)
+    try:
+        make_folder(out)
+        for name, data in contents.items():
+            write_bytes(out / name, data)
+    except OSError as error:
+        raise UsageError(f"cannot write into {out}: {error.strerror}; give another --out") from None
+    return results
+
+
+def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """Return the formats without repetitions.
+
+    Raises:
+        UsageError: an unknown format, or none.
+    """
+    known = ", ".join(FORMATS)
+    for name in formats:
+        if name not in FORMATS:
+            raise UsageError(
+                f"--format: unknown format {name!r}{did_you_mean(name, FORMATS)} (known: {known})"
+            )
+    if not formats:
+        raise UsageError(f"--format: expected one or more of {known}, got nothing")
+    return tuple(dict.fromkeys(formats))
+
+
+def make(run: Run, formats: Sequence[str], paper: str | None = None) -> Iterator[Result]:
+    """Make every table and figure, or say why there is none."""
+    of_paper = PaperRun(run)
+    state = tuple(of_paper.state())
+    taken: set[str] = set()
+    for name, title, parts in _own(run) if paper is None else _in_layout(of_paper, paper):
+        if isinstance(parts, str):
+            yield Skipped(name=name, title=title, reason=parts)
+            continue
+        for part in parts:
+            # Several parts of one figure keep their own captions.
+            is_alone = len(parts) == 1 or part.name == name
+            caption = title if is_alone else f"{title}: {_caption(part)}"
+            # A chart and the table of its numbers may share a name.
+            own = part.name.replace("_", "-")
+            names = chain((own, f"{own}-table"), (f"{own}-{i}" for i in count(2)))
+            free = next(one for one in names if one not in taken)
+            taken.add(free)
+            yield _made(replace(part, name=free), caption, formats, state, run)
+
+
+def _caption(part: Part) -> str:
+    return part.title if isinstance(part, Chart) else part.caption
+
+
+def _in_layout(run: PaperRun, paper: str) -> Iterator[tuple[str, str, list[Part] | str]]:
+    for entry, parts in LAYOUTS[paper].parts(run):
+        yield entry.name, entry.title, parts
+
+
+def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
+    """Yield what every result shows."""
+    if not run.attacks:
+        yield "results", "Results", "the run has no finished trial of an attack"
+        return
+    for name, result in spoken_of(run):
+        parts: list[Part] = [chart for chart in result.charts() if chart.points]
+        parts += [table for table in result.tables() if table.rows]
+        if parts:
+            yield name, result.title or name, parts
+
+
+def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...], run: Run) -> Made:
+    """Return the files of a table, a chart, or cases."""
+    notes = part.all_notes if isinstance(part, Chart) else part.notes
+    if isinstance(part, Table):
+        notes += tuple(f"{one.heading}: {one.tip}." for one in part.columns if one.tip)
+    part = replace(part, notes=(*notes, *state))
+    name = part.name
+    files: dict[str, bytes] = {}
+    if isinstance(part, Table):
+        files[f"{name}.tex"] = _floats(part).encode()
+        files[f"{name}.csv"] = csv_table(part).encode()
+    elif isinstance(part, Tex):
+        body = [
+            f"% medstress figures: {escape(part.caption)}",
+            PACKAGES.replace("graphicx", "graphicx,xcolor"),
+            part.body,
+            r"{\scriptsize",
+            *map(escape, part.notes),
+            r"\par}",
+        ]
+        files[f"{name}.tex"] = ("\n".join(body) + "\n").encode()
+    else:
+        for form in formats:
+            files[f"{name}.{form}"] = _drawn(part, form, run)
+        files[f"{name}.csv"] = chart_csv(part).encode()
+        caption = one_line(" ".join((f"{part.title}.", *part.notes)))
+        files[f"{name}.txt"] = f"{caption}\n".encode()
+        if any(form in formats for form in _OF_PDFLATEX):
+            files[f"{name}.tex"] = _figure(name, caption).encode()
+    return Made(name=name, title=title, files=files, notes=part.notes)
+
+
+def _drawn(chart: Chart, form: str, run: Run) -> bytes:
+    from medstress.report.charts import Colours, write
+
+    if chart.kind == "words":
+        return _converted(weighed(chart), form)
+    models = dict.fromkeys(cell.place.victim for cell in run.cells)
+    return write(chart, form, Colours(models))  # type: ignore[arg-type]
+
+
+def chart_csv(chart: Chart) -> str:
+    """Write the marks of a chart as CSV, unrounded."""
+    rows: list[list[Any]] = [
+        ["panel", "series", "x", "value", "low", "high", "n", "hits", "method"]
+    ]
+    for point in chart.points:
+        y = point.y
+        numbers = (
+            [y.value, y.low, y.high, y.n, y.hits, y.method]
+            if isinstance(y, Estimate)
+            else [y, None, None, None, None, None]
+        )
+        texts = [clean(text) for text in (point.panel, point.series)]
+        rows.append([*texts, clean(point.x) if isinstance(point.x, str) else point.x, *numbers])
+    return _csv(rows)
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows([neutral(cell) for cell in row] for row in rows)
+    return stream.getvalue()
+
+
+def _floats(table: Table) -> str:
+    """Return a table as LaTeX, a long one as several floats."""
+    floats = []
+    for i, start in enumerate(range(0, max(len(table.rows), 1), ROWS_OF_A_FLOAT)):
+        rows = range(start, start + ROWS_OF_A_FLOAT)
+        part = replace(
+            table,
+            rows=table.rows[rows.start : rows.stop],
+            rules=frozenset(r - start for r in table.rules if r in rows and r > start),
+            published=frozenset(r - start for r in table.published if r in rows),
+        )
+        if i:
+            caption = f"{table.caption} (continued)"
+            part = replace(part, name=f"{table.name}-{i + 1}", caption=caption, notes=())
+        floats.append(latex_table(part))
+    return "\\clearpage\n".join(floats)
+
+
+def _figure(name: str, caption: str) -> str:
+    lines = (
+        f"% medstress figures: {name}",
+        PACKAGES,
+        r"\begin{figure}",
+        r"\centering",
+        rf"\sbox0{{\includegraphics{{{name}}}}}%",
+        # Shrinks only what is larger than the page.
+        r"\ifdim\wd0>\linewidth\sbox0{\resizebox{\linewidth}{!}{\usebox0}}\fi",
+        r"\ifdim\ht0>.75\textheight\sbox0{\resizebox{!}{.75\textheight}{\usebox0}}\fi",
+        r"\usebox0",
+        rf"\caption{{{escape(caption)}}}",
+        rf"\label{{fig:medstress-{name}}}",
+        r"\end{figure}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def index(results: Iterable[Result], name: str) -> str:
+    """Return a Markdown page of what was made, with captions, and what was not, with reasons."""
+    lines, skipped = [f"{HEAD}{escape_markdown(name)}", ""], []
+    for one in results:
+        if isinstance(one, Skipped):
+            skipped.append(f"* {escape_markdown(one.title)}: {escape_markdown(one.reason)}")
+            continue
+        files = ", ".join(sorted(one.files))
+        lines += [f"## {escape_markdown(one.title)}", "", f"Files: {files}", ""]
+        lines += [*(f"* {escape_markdown(note)}" for note in one.notes), ""]
+    if skipped:
+        lines += ["## Not made", "", *skipped]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def document(results: Iterable[Result]) -> str:
+    r"""Return a document that \input-s the LaTeX of everything made."""
+    lines = []
+    for one in results:
+        if isinstance(one, Skipped):
+            continue
+        if f"{one.name}.tex" in one.files:
+            lines += [rf"\input{{{one.name}}}", r"\clearpage"]
+        elif f"{one.name}.svg" in one.files:
+            lines.append(f"% {one.name}: pdflatex reads pdf and png, not svg")
+    return _DOCUMENT + "\n".join(lines or ["Nothing was made."]) + "\n\\end{document}\n"
+
+
+def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
+    """Refuse a folder that an earlier call has not written and that holds one of these files."""
+    try:
+        with (out / INDEX).open("rb") as page:
+            if page.read(len(HEAD)) == HEAD.encode():
+                return
+    except OSError:
+        pass  # Without a page to read, every file is taken for one from elsewhere.
+    if taken := next((name for name in names if (out / name).exists()), None):
+        raise UsageError(
+            f"--out: {out} holds a {taken} that medstress did not write, and it would be replaced; "
+            "give another folder"
+        )
+
+
+# Texts whose words are coloured ----------------------------------------------------------------
+
+_SIZE, _ADVANCE, _LINE, _WIDTH, _EDGE = 11, 6.62, 18, 640, 10
+"""Of the letters, their advance, a line, the picture and its edge, in pixels."""
+_FOR, _AGAINST = "0,114,178", "213,94,0"
+
+
+def weighed(chart: Chart) -> str:
+    """Return texts as SVG: words on blue speak for it, on orange against it, the darker the more.
+
+    Set here because a plot has no running text; letters of one width need no measuring.
+    """
+    most = max((abs(_number(p)) for p in chart.points), default=0.0) or 1.0
+    texts: dict[str, list[Point]] = {}
+    for point in chart.points:
+        texts.setdefault(point.panel, []).append(point)
+    body, top = [_text(_EDGE, 2 * _EDGE, chart.title, bold=True)], 2 * _EDGE + _LINE
+    for title, points in texts.items():
+        body.append(_text(_EDGE, top, title, bold=True))
+        top, left = top + _LINE, float(_EDGE)
+        for point in sorted(points, key=lambda point: float(point.x)):
+            word = point.series.replace("\n", " ")
+            width = _ADVANCE * len(word)
+            if left + width > _WIDTH - _EDGE or "\n" in point.series:
+                top, left = top + _LINE, float(_EDGE)
+            value = _number(point)
+            colour = _FOR if value > 0 else _AGAINST
+            body.append(
+                f'<rect x="{left:.1f}" y="{top - 12}" width="{width:.1f}" height="16" '
+                f'fill="rgb({colour})" fill-opacity="{0.75 * abs(value) / most:.3f}"/>'
+            )
+            body.append(_text(left, top, word))
+            left += width
+        top += 2 * _LINE
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top}" '
+        f'viewBox="0 0 {_WIDTH} {top}"><rect width="100%" height="100%" fill="white"/>'
+        f"{''.join(body)}</svg>"
+    )
+
+
+def _number(point: Point) -> float:
+    value = point.y.value if isinstance(point.y, Estimate) else point.y
+    return float(value or 0.0)
+
+
+def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
+    from xml.sax.saxutils import escape as escape_xml
+
+    weight = ' font-weight="bold"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y}" font-family="monospace" font-size="{_SIZE}" '
+        f'xml:space="preserve"{weight}>{escape_xml(clean(text))}</text>'
+    )
+
+
+def _converted(svg: str, form: str) -> bytes:
+    import vl_convert
+
+    if form == "svg":
+        return svg.encode()
+    if form == "png":
+        return bytes(vl_convert.svg_to_png(svg, scale=2))
+    return bytes(vl_convert.svg_to_pdf(svg))

@@ -1,0 +1,353 @@
+"""The page of one or several runs: one HTML file that loads nothing else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from medstress.analyses.as_json import Json
+from medstress.analyses.cautions import CAUTIONS
+from medstress.analyses.performance import PERFORMANCE
+from medstress.analyses.results import RESULTS, Results, Row
+from medstress.analyses.run import Run
+from medstress.analyses.shown import Chart, Remark, Shown, panel
+from medstress.analyses.spoken import Spoken, names_in, spoken_of
+from medstress.analyses.verdict import VERDICT, Verdict
+from medstress.core.arms import Place
+from medstress.report.cases import Cases, as_script, json_of, shared
+from medstress.report.charts import Colours, Drawn, draw, narrowed
+from medstress.report.formats import clean
+from medstress.report.html import html_table
+from medstress.report.summary_page import MOST_ALIKE, about
+
+FIRST_PANELS, FIRST_ROWS = 3, 6
+"""Pictures on the first screen, and attacks in each."""
+MOST_LINES = 4
+"""Other models on the first screen; the rest stand behind a click."""
+MOST_PLACES = 3
+"""Places of one remark that are named."""
+OPEN_ROWS = 12
+"""Rows of a first table that is open where a section has no picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A remark, and all places that it is about."""
+
+    text: str
+    level: str
+    places: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one run has in a section."""
+
+    run: str
+    """Its name, where there are several."""
+    remarks: Sequence[Sentence]
+    alike: Sequence[Sentence]
+    """More remarks of the same rules, where these have many."""
+    charts: Sequence[Drawn]
+    tables: Sequence[tuple[str, bool, Markup]]
+    """Caption, whether it is open, and the table."""
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading, and what each run has below it."""
+
+    id: str
+    title: str
+    parts: Sequence[Part]
+
+    @property
+    def n_warnings(self) -> int:
+        """How many of its remarks are warnings."""
+        remarks = [remark for part in self.parts for remark in (*part.remarks, *part.alike)]
+        return sum(remark.level == "warning" for remark in remarks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """The first screen of a run."""
+
+    name: str
+    verdict: Verdict
+    others: Sequence[Sequence[str]]
+    """The lines on other models."""
+    alerts: Sequence[str]
+    """How far an unfinished run is."""
+    picture: Drawn | None
+    shown_whole: str
+    """The name of its chart, if it has all of it."""
+    arm: Mapping[str, str]
+    """What chooses the cases of the headline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Browser:
+    """The cases of a page: JSON for its script, and how many there are."""
+
+    data: str
+    n_held: int
+    n_cases: int
+    is_served: bool = False
+
+
+def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
+    """Return the page of some runs.
+
+    Pure: the same runs give the same page. All text is escaped; control characters and lone
+    surrogates, which HTML cannot hold, become U+FFFD.
+
+    Args:
+        runs: at least one; several stand side by side.
+        browser: their cases; None leaves them out.
+    """
+    names = names_of(runs)
+    colours = Colours(victim for run in runs for victim in run.manifest["victims"])
+    firsts = [
+        _first(run, name, colours, FIRST_PANELS if len(runs) == 1 else 1)
+        for run, name in zip(runs, names, strict=True)
+    ]
+    whole = {first.name: first.shown_whole for first in firsts}
+    sections = list(_sections(runs, whole, colours))
+    sheet, script = (_asset(name) for name in ("page.css", "page.js"))
+    served = "connect-src 'self'; " if browser and browser.is_served else ""
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(sheet)}'; "
+        f"img-src data:; {served}base-uri 'none'; form-action 'none'"
+    )
+    return _environment().get_template("page.html").render(
+        policy=Markup(policy),
+        style=Markup(sheet),
+        script=Markup(script),
+        title=", ".join(names),
+        firsts=firsts,
+        sections=sections,
+        warnings=[section for section in sections if section.n_warnings],
+        browser=browser,
+        data=Markup(browser.data) if browser else None,
+    )  # fmt: skip
+
+
+def report(folders: Sequence[Path]) -> str:
+    """Return the page of `medstress report`: of one run folder, or of several side by side.
+
+    Raises:
+        StoreError: a folder holds no run, or a damaged one.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    return page(runs, browser(runs))
+
+
+def browser(runs: Sequence[Run]) -> Browser:
+    """Return the cases that a page of some runs holds."""
+    held: list[Json] = []
+    names, lines = names_of(runs), []
+    for run, name in zip(runs, names, strict=True):
+        cases = Cases(run, name)
+        built = cases.cases(cases.chosen())
+        lines += [case.line for case in built]
+        held += map(json_of, built)
+    data = {**shared(runs, lines), "served": False, "cases": held}
+    return Browser(
+        data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
+    )
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """Return the names of runs; of equal ones with their folders."""
+    names = [run.name for run in runs]
+    whole = [
+        name if names.count(name) == 1 else f"{name} ({run.folder.path})"
+        for name, run in zip(names, runs, strict=True)
+    ]
+    return [
+        name if whole.count(name) == 1 else f"{name}, number {i + 1}"
+        for i, name in enumerate(whole)
+    ]
+
+
+def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
+    verdict = run.of(VERDICT)
+    assert verdict is not None
+    done, planned = len(run.trials), int(run.manifest["n_planned"])
+    alerts = [] if run.is_complete else [f"Not complete: {done:,} of {planned:,} trials ended."]
+    results = run.of(RESULTS)
+    chart = next((chart for chart in results.charts() if chart.points), None) if results else None
+    part = None
+    if results and chart:
+        part = _narrowed(results, chart, verdict.arm, n_panels)
+        part = Spoken(results, names_in(run)).chart(part)
+    is_whole = chart is not None and part is not None and len(part.points) == len(chart.points)
+    return First(
+        name=name,
+        verdict=verdict,
+        others=[one.lines for one in verdict.models if one.arm is None or one.arm != verdict.arm],
+        alerts=alerts,
+        picture=draw(part, colours) if part else None,
+        shown_whole=chart.name if chart and is_whole else "",
+        arm={"run": name, **(verdict.arm or {})},
+    )
+
+
+def _narrowed(
+    results: Results, chart: Chart, arm: Mapping[str, str] | None, n_panels: int
+) -> Chart:
+    """Return the part of the first chart that the first screen has room for: the headline's place
+    first, in it the headline's attack, then those that take most."""
+    places = [row.cell.place for row in results.attacks]
+    first, attacks = [], []
+    if arm is not None:
+        first = [panel(Place(arm["dataset"], arm["group"], arm["victim"]), places)]
+        attacks = [arm["attack"]]
+    rows = sorted(results.attacks, key=lambda row: -_taken(row))
+    return narrowed(chart, first, [*attacks, *(row.name for row in rows)], n_panels, FIRST_ROWS)
+
+
+def _taken(row: Row) -> float:
+    """Return what an attack takes: of a score, else of the right answers."""
+    if row.scores is not None:
+        return row.scores.main.drop.value or 0.0
+    return (row.success.asr.value or 0.0) if row.success else 0.0
+
+
+def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -> Iterator[Section]:
+    """Yield a section for each result that a run has, in one order.
+
+    Args:
+        runs: the runs.
+        whole: name of each -> the chart of its results that the first screen shows whole.
+        colours: of all series.
+    """
+    shown: dict[str, dict[str, Shown]] = {}
+    for run, name in zip(runs, whole, strict=True):
+        cautions, cost = run.of(CAUTIONS), run.of(PERFORMANCE)
+        results: dict[str, Shown] = {
+            **({CAUTIONS.name: Spoken(cautions, names_in(run))} if cautions else {}),
+            **dict(spoken_of(run, page=True)),
+            **({PERFORMANCE.name: cost} if cost else {}),
+        }
+        for key, result in results.items():
+            shown.setdefault(key, {})[name] = result
+    order = [CAUTIONS.name, *(key for key in shown if key not in _ENDS), PERFORMANCE.name]
+    for key in order:
+        own = shown.get(key, {})
+        parts = [
+            _part(
+                result,
+                name if len(runs) > 1 else "",
+                [*whole].index(name) + 1,
+                colours,
+                whole[name] if key == RESULTS.name else "",
+            )
+            for name, result in own.items()
+        ]
+        parts = [part for part in parts if part.remarks or part.charts or part.tables]
+        if parts:
+            yield Section(id=f"on-{key}", title=next(iter(own.values())).title, parts=parts)
+    yield Section(
+        id="on-repeat",
+        title="What was run",
+        parts=[
+            Part(
+                run=name if len(runs) > 1 else "",
+                remarks=(),
+                alike=(),
+                charts=(),
+                tables=(),
+                lines=list(about(run)),
+            )
+            for run, name in zip(runs, whole, strict=True)
+        ],
+    )
+
+
+_ENDS = (CAUTIONS.name, PERFORMANCE.name)
+
+
+def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) -> Part:
+    """Return what a result shows, but for the chart that the first screen shows whole."""
+    charts = [
+        draw(chart, colours) for chart in result.charts() if chart.points and chart.name != shown
+    ]
+    tables = [table for table in result.tables() if table.rows]
+    if run:
+        # Several runs have tables of one name.
+        tables = [replace(table, name=f"{table.name}-{number}") for table in tables]
+    is_open = not charts and bool(tables) and len(tables[0].rows) <= OPEN_ROWS
+    remarks, alike = _sentences(result.remarks())
+    return Part(
+        run=run,
+        remarks=remarks,
+        alike=alike,
+        charts=charts,
+        tables=[
+            (table.caption, is_open and table is tables[0], html_table(table)) for table in tables
+        ],
+    )
+
+
+def _sentences(remarks: Sequence[Remark]) -> tuple[list[Sentence], list[Sentence]]:
+    """Return remarks, warnings first, and apart from them what is like the first of its rule.
+
+    A sentence on several places is read once.
+    """
+    by_rule: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
+    for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
+        own = by_rule.setdefault(remark.rule, {}).setdefault((remark.sentence, remark.level), {})
+        own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
+    shown: list[Sentence] = []
+    alike: list[Sentence] = []
+    for of_rule in by_rule.values():
+        first, *rest = (
+            Sentence(text=text, level=level, places=[*filter(None, own)])
+            for (text, level), own in of_rule.items()
+        )
+        shown.append(first)
+        (shown if len(rest) < MOST_ALIKE else alike).extend(rest)
+    return shown, alike
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Return the template of the page, which escapes every value."""
+
+    def finalize(value: Any) -> Any:
+        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    made = Environment(
+        loader=PackageLoader("medstress.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+    made.globals |= {
+        "MOST_LINES": MOST_LINES,
+        "MOST_PLACES": MOST_PLACES,
+    }
+    made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
+    return made
+
+
+def _asset(name: str) -> str:
+    return (files("medstress.report") / "assets" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what a content policy calls a script or style that stands in the page."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,924 @@
+"""The layouts of Xian et al.: TMLR 2025, and the tables of its first version.
+
+A new table or figure is a function below and a line of `XIAN2025`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+from medstress.analyses.choice import (
+    AS_PUBLISHED,
+    EXPONENT,
+    METHODS,
+    NO_ITEMS,
+    REGIMES,
+    Choice,
+    Competitor,
+    Items,
+    Rates,
+    Setting,
+    by_setting,
+    choice_notes,
+    choose,
+    has_choice,
+    minus,
+    rates_of,
+    tuning_items,
+    without,
+)
+from medstress.analyses.claims import (
+    CLAIMS,
+    paired,
+    rise_budget,
+    rises,
+    under_two_embeddings,
+)
+from medstress.analyses.coverage import NAMES
+from medstress.analyses.diversity import both_forms, names_by_seed, prompt_similarity
+from medstress.analyses.explanations import EXPLANATIONS
+from medstress.analyses.run import Cell
+from medstress.analyses.scaling import CURVES, SCALING
+from medstress.analyses.shown import (
+    Chart,
+    Column,
+    Entry,
+    Field,
+    Label,
+    Point,
+    Table,
+    column,
+    label,
+    table,
+)
+from medstress.analyses.success import at_budgets
+from medstress.analyses.tuning import ASR, UNREFUTED
+from medstress.analyses.tuning import read as reading
+from medstress.core.outcomes import Verdict
+from medstress.report.formats import number
+from medstress.report.papers import published
+from medstress.report.papers.cases import Case, cases_in_latex
+from medstress.report.papers.layout import Entry as Made
+from medstress.report.papers.layout import (
+    Layout,
+    Missing,
+    PaperRun,
+    Part,
+    Tex,
+    renamed,
+    seeds_note,
+    spread,
+)
+from medstress.report.papers.published import MAIN, Line, line_of, other_prompt
+from medstress.stats.estimate import Estimate, unknown
+
+OF_TABLE_2 = 8
+"""Queries an item in Table 2."""
+LEAST_CURVE = 3
+"""The smallest budget that makes a curve, and with which DiscreteZOO can act."""
+LEAST_EXPONENTS = 3
+MOST_PROFILES = 12
+SEARCH = ("random", "near", "far", "discrete_zoo")
+IN_ORDER = ("nearest", "farthest", "near", "far")
+OF_ZOO = ("similarity_threshold", "word_ranking")
+"""Rules of DiscreteZOO alone; its variants share a picture so that they can be compared."""
+
+
+# Tables of rates -------------------------------------------------------------------------------
+
+
+_NAMES: Mapping[str, tuple[str, Callable[[Setting], Label | str]]] = {
+    "victim": ("Model", lambda s: label(s.place.victim)),
+    "dataset": ("Data", lambda s: label(s.place.dataset)),
+    "types": ("Mentions", lambda s: s.types),
+    "embedding": ("Embedding", lambda s: s.embedding),
+    "rule": ("Rules", lambda s: s.rule),
+}
+"""What names a line: heading, and how it is read."""
+
+
+def _named(of: Callable[[Any], Setting], *names: str) -> list[Field[Any]]:
+    """Return the columns that name the setting of a row."""
+
+    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field[Any]:
+        return column(heading, lambda row: read(of(row)) or None)
+
+    return [field(*_NAMES[name]) for name in names]
+
+
+def _of_rates(run: PaperRun, budget: int, needs: str) -> Iterator[Part]:
+    """Yield the table with n chosen on other items, and the one as published on the same items.
+
+    The table as published is of the attacks under the paper's own rules where the run has some.
+    """
+    name = "table1" if budget == 1 else "table2"
+    methods = MAIN if budget == 1 else (*MAIN, *METHODS)
+    victims: list[str] = []
+
+    def lines_of(attacks: Sequence[Competitor], *, as_published: bool) -> list[Rates]:
+        rates = rates_of(attacks, budget, as_published=as_published)
+        lines = [r for r in rates if any(one.method in methods for one in r.columns.values())]
+        victims.extend(line.setting.place.victim for line in lines)
+        return sorted(lines, key=lambda line: victims.index(line.setting.place.victim))
+
+    lines = lines_of(run.attacks, as_published=False)
+    if not lines:
+        raise Missing(needs)
+    yield from _rate_tables(run, lines, name, as_published=False)
+    own = [one for one in run.attacks if one.is_as_published]
+    same = lines_of(own or run.attacks, as_published=True)
+    if own or has_choice(same):
+        yield from _rate_tables(run, same, f"{name}-as-published", as_published=True)
+
+
+def _rate_tables(
+    run: PaperRun, lines: Sequence[Rates], name: str, *, as_published: bool
+) -> Iterator[Part]:
+    notes = _rate_notes(run, lines)
+    attacks = [one for line in lines for one in line.columns.values()]
+    own = any(one.is_as_published for one in attacks)
+    if as_published and own:
+        notes.append(
+            "Names are drawn under the paper's rule, which leaves out the right answer's text "
+            "alone."
+        )
+    elif as_published:
+        notes.append(
+            "Names are drawn under our rule, which leaves out more than the paper's: the run "
+            f'has no attack with choices = "{AS_PUBLISHED}".'
+        )
+    choices = [(line, choice) for line in lines for choice in line.choices.values()]
+    is_best = as_published and own and any(c.rule == "same items" for _, c in choices)
+    make = _victims_down if name.startswith("table1") else _methods_across
+    yield make(lines, name, [*notes, *_best_notes(lines, is_best=is_best)])
+    if choices:
+        caption = "How n and the learning rate λ were chosen"
+        yield table(f"{name}-choices", caption, choices, _CHOSEN, n_labels=5, notes=notes)
+
+
+def _rate_notes(run: PaperRun, lines: Sequence[Rates]) -> list[str]:
+    """Return the sentences below a table of rates."""
+    counts: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for line in lines:
+        counts[line.setting.place.dataset, line.setting.types].append(line.n_items)
+    items = ", ".join(f"{data} {types} {spread(n)}" for (data, types), n in counts.items())
+    return [
+        f"Items: {items}.",
+        *run.notes(one.cell for line in lines for one in line.columns.values())[1:],
+        seeds_note({seed for line in lines for seed in line.seeds}),
+        *choice_notes(lines),
+    ]
+
+
+def _best_notes(lines: Sequence[Rates], *, is_best: bool = False) -> list[str]:
+    """Say of which numbers the published lines of Table 1 are."""
+    best = (
+        "Published lines take the best n of the grid on the items that they report, under the "
+        f"paper's rule; ours {'do so too' if is_best else 'do not'}."
+    )
+    return _published_notes(lines, "xian2025", best)
+
+
+def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[str]:
+    """Say what published lines are, and whose model was asked with another prompt than ours."""
+    settings = [line.setting for line in lines if line_of(source, line.setting)]
+    named = dict.fromkeys(
+        f"{s.place.victim} on {s.place.dataset} ({words})"
+        for s in settings
+        if (words := other_prompt(s))
+    )
+    prompts = [f"Published with another prompt than ours: {', '.join(named)}."] if named else []
+    ours = published.NOT_OURS.format(source=published.source_line(source))
+    return [ours, *more, *prompts] if settings else []
+
+
+class _Head(NamedTuple):
+    """A column of every block of a table."""
+
+    column: Column
+    kind: Literal["accuracy", "accuracy_after", "asr"]
+    method: str = ""
+
+
+def _entry(line: Rates | Line | None, head: _Head) -> Entry:
+    """Return what a line has in a column; what was chosen stands below the success."""
+    if line is None:
+        return Entry(value=None)
+    if head.kind == "accuracy":
+        return Entry(value=line.accuracy)
+    if head.kind == "accuracy_after":
+        return Entry(value=line.accuracy_after.get(head.method))
+    choice = line.choices.get(head.method) if isinstance(line, Rates) else None
+    lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
+    return Entry(value=line.asr.get(head.method), lines=lines)
+
+
+def _blocks(
+    name: str,
+    caption: str,
+    lines: Sequence[Rates],
+    names: Sequence[str],
+    block_of: Callable[[Setting], str],
+    blocks: Mapping[str, Sequence[_Head]],
+    notes: Sequence[str],
+    source: str = "",
+) -> Table:
+    """Return a table with a line for each model and a block of columns for each data set.
+
+    Args:
+        name: of the table.
+        caption: of the table.
+        lines: what it shows.
+        names: what names a line: model and type of names always, others where they differ.
+        block_of: the block of a setting.
+        blocks: the columns of each block, whose keys get its name in front.
+        notes: below the table.
+        source: whose published lines stand below ours.
+    """
+    reads = {name: _NAMES[name][1] for name in names}
+    kept = [
+        name
+        for name, read in reads.items()
+        if name in ("victim", "types") or len({read(line.setting) for line in lines}) > 1
+    ]
+    columns = [Column(heading=_NAMES[name][0], key=name) for name in kept]
+    for at, heads in blocks.items():
+        columns += [replace(head.column, key=f"{at}_{head.column.key}") for head in heads]
+    grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
+    for line in lines:
+        key = tuple(read(line.setting) for read in reads.values())
+        grouped[key][block_of(line.setting)] = line
+    rows: list[tuple[Entry, ...]] = []
+    printed = set()
+
+    def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
+        cells = (_entry(members.get(at), head) for at, heads in blocks.items() for head in heads)
+        rows.append((*named, *cells))
+
+    for members in grouped.values():
+        settings = {at: line.setting for at, line in members.items()}
+        first = next(iter(settings.values()))
+        named = [Entry(value=reads[name](first)) for name in kept]
+        add(named, members)
+        shown = {at: own for at, s in settings.items() if (own := line_of(source, s))}
+        if shown:
+            prompts = dict.fromkeys(
+                f"{settings[at].place.dataset}: {words}"
+                for at in shown
+                if (words := other_prompt(settings[at]))
+            )
+            printed.add(len(rows))
+            add((Entry(value="published", lines=tuple(prompts)), *named[1:]), shown)
+    return Table(
+        name=name,
+        caption=caption,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        heads=((("", len(kept)), *((at, len(heads)) for at, heads in blocks.items())),),
+        published=frozenset(printed),
+        n_labels=len(kept),
+    )
+
+
+def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
+    """Return Table 1: success of one query, models down, data sets across."""
+    heads = [_Head(Column(heading="Acc", form="share", key="accuracy"), "accuracy")]
+    for method in MAIN:
+        first, _, rest = METHODS[method].partition(" ")
+        heading = f"{f'{first}@1 {rest}'.strip()} (%)"
+        heads.append(_Head(Column(heading=heading, form="percent", key=method), "asr", method))
+    made = _blocks(
+        name,
+        "Single-query attack success rates (ASR@1) by model, in per cent, with the accuracy on the "
+        "clean items. Layout: Xian et al., TMLR 2025, Table 1.",
+        lines,
+        ("victim", "types", "embedding", "rule"),
+        lambda s: s.place.dataset,
+        dict.fromkeys((line.setting.place.dataset for line in lines), heads),
+        notes,
+        "xian2025",
+    )
+    own = [i for i in range(len(made.rows)) if i not in made.published]
+    rules = {i for before, i in pairwise(own) if made.rows[i][0] != made.rows[before][0]}
+    return replace(made, rules=frozenset(rules))
+
+
+def _methods_across(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
+    """Return Table 2: success within a budget, methods crossed with embeddings."""
+    blocks: dict[str, list[_Head]] = {}
+    for embedding in dict.fromkeys(line.setting.embedding for line in lines):
+        every = {m for line in lines if line.setting.embedding == embedding for m in line.asr}
+        methods = [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
+        columns = {m: Column(heading=METHODS.get(m, m), form="percent", key=m) for m in methods}
+        blocks[embedding] = [_Head(columns[m], "asr", m) for m in methods]
+    budget = lines[0].budget
+    return _blocks(
+        name,
+        f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by method and "
+        "embedding. Layout: Xian et al., TMLR 2025, Table 2.",
+        lines,
+        ("victim", "dataset", "types", "rule"),
+        lambda s: s.embedding,
+        blocks,
+        [
+            *notes,
+            "Random sampling draws without an embedding; it is listed under each because the "
+            "embedding decides which distractor is replaced: the one nearest to the right answer.",
+            "The paper's own numbers of this table are not at hand.",
+        ],
+    )
+
+
+def _table_rcap(run: PaperRun) -> Iterator[Part]:
+    """Yield the first version's tables: accuracy after one query, and its relative change."""
+    lines = [
+        line
+        for line in rates_of(run.attacks, 1)
+        if "random" in line.asr and set(REGIMES) & line.asr.keys()
+    ]
+    if not lines:
+        raise Missing("needs random sampling and PDWS")
+    heads = [_Head(Column(heading="NoPtb", form="share", key="accuracy"), "accuracy")]
+    for method, words in (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +")):
+        after = Column(heading=words, form="share", key=f"after_{method}")
+        change = Column(heading="R-CAP (%)", form="percent", key=f"rcap_{method}")
+        heads += [_Head(after, "accuracy_after", method), _Head(change, "asr", method)]
+    datasets = list(dict.fromkeys(line.setting.place.dataset for line in lines))
+    for i, data in enumerate(datasets, start=1):
+        chosen = [line for line in lines if line.setting.place.dataset == data]
+        made = _blocks(
+            "rcap" if len(datasets) == 1 else f"rcap-{i}",
+            f"Accuracy on {data} before and after one substitution, and its relative change "
+            "(R-CAP = ASR) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
+            chosen,
+            ("victim", "embedding", "rule"),
+            lambda s: s.types,
+            dict.fromkeys((line.setting.types for line in chosen), heads),
+            [*_rate_notes(run, chosen), *_published_notes(chosen, "xian2024")],
+            "xian2024",
+        )
+        (first, *kinds) = made.heads[0]
+        yield replace(made, heads=((first, *((f"{kind} questions", n) for kind, n in kinds)),))
+
+
+_CHOSEN_ON: Mapping[str, str] = {
+    "tuned": "other items",
+    "same items": "the same items",
+    "given": "nothing",
+}
+_CHOSEN: Sequence[Field[tuple[Rates, Choice]]] = (
+    *_named(lambda row: row[0].setting, *_NAMES),
+    column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
+    column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
+    column("Tried", lambda row: ", ".join(map(minus, row[1].tried)), key="tried"),
+    column("On", lambda row: _CHOSEN_ON[row[1].rule]),
+    column(
+        "Eligible there",
+        lambda row: Entry(value=row[1].n_eligible, lines=("too few",) if row[1].is_of_few else ()),
+        "count",
+        key="n_eligible",
+    ),
+    column("ASR there (%)", lambda row: row[1].tuning, "percent", key="asr_there"),
+    column("ASR reported (%)", lambda row: row[1].estimate, "percent", key="asr_reported"),
+)
+
+
+# Figures ---------------------------------------------------------------------------------------
+
+
+def _panel_of(setting: Setting, *, with_types: bool = True, extra: Sequence[str] = ()) -> str:
+    parts = (setting.place.victim, setting.place.dataset, setting.types if with_types else "")
+    return " · ".join(filter(None, (*parts, *extra)))
+
+
+def _at_n(cell: Cell) -> tuple[Estimate, Estimate, Estimate]:
+    """Return success, diversity and similarity of the first query at one n."""
+    asr = cell.share(cell.read("asr", 1))
+    first = cell.where(cell.mask(lambda t: t.first is not None and t.first.query == 1))
+    if first is None:
+        return asr, unknown("no success"), unknown("no success")
+    return asr, both_forms(names_by_seed(first.trials))[1], prompt_similarity(first)
+
+
+def _figure_2(run: PaperRun) -> Iterator[Part]:
+    """Yield success, diversity and similarity against n; random sampling is at n = 0."""
+    settings = by_setting(o for o in run.attacks if o.method in ("near", "far", "zero", "random"))
+    extra = len({(s.embedding, s.rule) for s in settings}) > 1
+    shown: list[tuple[Setting, float, Competitor]] = []
+    for setting, members in settings.items():
+        by_n = {one.n: one for one in members if one.n is not None}
+        for one in members:
+            if one.method == "random":
+                by_n.setdefault(0.0, one)
+        if len(by_n) >= LEAST_EXPONENTS:
+            shown += [(setting, n, one) for n, one in sorted(by_n.items())]
+    if not shown:
+        raise Missing(
+            f"needs PDWS with {LEAST_EXPONENTS} values of n or more (0 is random sampling)"
+        )
+    cells = [one.cell for _, _, one in shown]
+    notes = (
+        run.item_note(cells),
+        *run.notes(cells),
+        "The point at n = 0 is random sampling. Diversity (unbiased, within each seed, then "
+        "averaged) and similarity are of the successes of the first query.",
+    )
+    values = [(setting, n, *_at_n(one.cell)) for setting, n, one in shown]
+    for i, (name, title, y) in enumerate(
+        (
+            ("figure2", "Success of one query against n", "ASR@1"),
+            ("figure2-diversity", "Diversity of the names that succeed", "diversity"),
+            ("figure2-similarity", "What successes keep of the prompt", "similarity"),
+        )
+    ):
+        points = tuple(
+            Point(
+                x=n,
+                y=measures[i],
+                series=s.types,
+                panel=_panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
+            )
+            for s, n, *measures in values
+            if measures[i].value is not None
+        )
+        if points:
+            yield Chart(
+                name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
+            )
+    caption = "Success, diversity and similarity against n"
+    yield table("figure2-numbers", caption, values, _OF_N, n_labels=5, notes=notes)
+
+
+_OF_N: Sequence[Field[tuple[Setting, float, Estimate, Estimate, Estimate]]] = (
+    *_named(itemgetter(0), *_NAMES),
+    column("n", lambda row: row[1], "number"),
+    column("ASR@1 (%)", lambda row: row[2], "percent", key="asr"),
+    column("Diversity", lambda row: row[3], "score"),
+    column("Similarity", lambda row: row[4] if row[4].value is not None else None, "score"),
+)
+
+
+def _figure_3(run: PaperRun) -> Iterator[Part]:
+    """Yield success of one query by model: generalists by size, then specialists by size."""
+    every = [line for line in rates_of(run.attacks, 1) if set(MAIN) & line.asr.keys()]
+    kinds = ("generalist", "specialist")
+    lines = [
+        line
+        for line in every
+        if line.setting.parameters is not None and line.setting.victim_group in kinds
+    ]
+    if not lines:
+        raise Missing("needs models with `parameters` and `group` in the experiment file")
+    lines.sort(
+        key=lambda line: (
+            kinds.index(line.setting.victim_group or ""),
+            line.setting.parameters or 0.0,
+            line.setting.place.victim,
+        )
+    )
+    extra = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
+    points: list[Point] = []
+    for line in lines:
+        s = line.setting
+        parts = (s.place.dataset, s.types, *((s.embedding, s.rule) if extra else ()))
+        at = " · ".join(filter(None, (*parts, f"{s.victim_group}s")))
+        for model, values in (
+            (s.place.victim, line.asr),
+            (f"{s.place.victim}, published", (p := line_of("xian2025", s)) and p.asr),
+        ):
+            points += [
+                Point(x=model, y=values[m], series=METHODS[m], panel=at)
+                for m in MAIN
+                if values and m in values
+            ]
+    absent = {line.setting.place.victim for line in every} - {
+        line.setting.place.victim for line in lines
+    }
+    notes = [*_rate_notes(run, lines), *_best_notes(lines)]
+    if absent:
+        names = ", ".join(sorted(absent))
+        notes.append(f"Left out because size or group is not given: {names}.")
+    yield Chart(
+        name="figure3",
+        title="Success of one query by model, the smallest first",
+        kind="bars",
+        x="model",
+        y="ASR@1",
+        points=tuple(points),
+        notes=tuple(notes),
+    )
+    yield _victims_down(lines, "figure3-numbers", notes)
+
+
+class _Curve(NamedTuple):
+    """One line of a picture of success against the budget."""
+
+    panel: str
+    name: str
+    attack: Competitor
+    left_out: Items = NO_ITEMS
+    """The items that chose n."""
+
+
+def _curves(
+    attacks: Sequence[Competitor], methods: Sequence[str]
+) -> tuple[list[_Curve], list[Choice]]:
+    """Return the curves of some methods; of several n the best on a fifth of the items."""
+    panels = _panels(one for one in attacks if one.method in methods)
+    curves: list[_Curve] = []
+    choices: list[Choice] = []
+    for panel, members in panels.items():
+        if methods == IN_ORDER and all(one.method in REGIMES for one in members):
+            continue
+        split, left_out = tuning_items(one.cell for one in members), NO_ITEMS
+        groups: dict[Any, list[Competitor]] = defaultdict(list)
+        for one in members:
+            groups[one.setting, one.method].append(one)
+        kept: list[Competitor] = []
+        for (_, method), same in groups.items():
+            if method in REGIMES and len(same) > 1:
+                choice = choose(same, EXPONENT, min(one.budget for one in same), split)
+                assert choice is not None
+                choices.append(choice)
+                same, left_out = [choice.chosen], split
+            kept += same
+        kept.sort(key=lambda one: (methods.index(one.method), one.setting.embedding))
+        curves += [_Curve(panel, _curve_name(one, kept), one, left_out) for one in kept]
+    return curves, choices
+
+
+def _panels(
+    attacks: Iterable[Competitor], *, by_embedding: bool = False
+) -> dict[str, list[Competitor]]:
+    """Group the attacks that have a curve by picture; rules are named where there are several."""
+    panels: dict[str, list[Competitor]] = defaultdict(list)
+    long = [one for one in attacks if one.budget >= LEAST_CURVE]
+    several = len({_shared_rule(one.setting) for one in long}) > 1
+    for one in long:
+        rule = _shared_rule(one.setting) if several else ""
+        extra = (rule, one.setting.embedding if by_embedding else "")
+        panels[_panel_of(one.setting, extra=extra)].append(one)
+    return panels
+
+
+def _shared_rule(setting: Setting) -> str:
+    """Return the rules that separate a picture from others."""
+    parts = setting.rule.split(", ")
+    return ", ".join(part for part in parts if part.partition(" = ")[0] not in OF_ZOO)
+
+
+def _curve_name(one: Competitor, kept: Sequence[Competitor]) -> str:
+    kind = (one.setting.embedding, one.method, one.n)
+    alike = sum((o.setting.embedding, o.method, o.n) == kind for o in kept)
+    name = one.words if alike == 1 else one.label
+    several = len({o.setting.embedding for o in kept}) > 1
+    return f"{name}, {one.setting.embedding}" if several else name
+
+
+def _figure_4(run: PaperRun) -> Iterator[Part]:
+    made: list[Part] = []
+    for methods, name, title in (
+        (SEARCH, "figure4", "Success against the budget"),
+        (IN_ORDER, "figure4-in-order", "Success against the budget, names in order"),
+    ):
+        curves, choices = _curves(run.attacks, methods)
+        made += _curve_parts(run, curves, name, title, choices)
+    if not made:
+        raise Missing(f"needs an attack with a budget of {LEAST_CURVE} or more")
+    yield from made
+
+
+def _appendix_m(run: PaperRun) -> Iterator[Part]:
+    """Yield DiscreteZOO at every number of candidates, and random sampling."""
+    searches = [one for one in run.attacks if one.method in ("discrete_zoo", "random")]
+    panels = _panels(searches, by_embedding=True)
+    curves = []
+    for panel, members in panels.items():
+        of_label = {one.label: one.cell.attack.params.get("candidates") for one in members}
+        sizes = {label: None if m is None else int(m) for label, m in of_label.items()}
+        if len({m for m in sizes.values() if m is not None}) < 2:
+            continue
+        for one in sorted(members, key=lambda o: (sizes[o.label] is None, sizes[o.label] or 0)):
+            m = sizes[one.label]
+            alike = sum(size == m for size in sizes.values())
+            name = one.label if alike > 1 else "RandS" if m is None else f"M = {m}"
+            curves.append(_Curve(panel, name, one))
+    if not curves:
+        raise Missing("needs DiscreteZOO with two numbers of candidates or more")
+    title = "Growth with the number of candidates M"
+    yield from _curve_parts(run, curves, "appendix-m", title)
+
+
+def _curve_parts(
+    run: PaperRun, curves: Sequence[_Curve], name: str, title: str, choices: Sequence[Choice] = ()
+) -> Iterator[Part]:
+    if not curves:
+        return
+    cells = [curve.attack.cell for curve in curves]
+    few = [choice.on_few for choice in choices if choice.is_of_few]
+    tuned = (
+        "n was chosen on a fifth of the items (drawn by a hash of the item), and all curves of its "
+        "picture are measured on the others."
+    )
+    notes = (run.item_note(cells), *run.notes(cells), *([tuned] if choices else []), *few)
+    points = [
+        Point(x=at.budget, y=at.estimate, series=name, panel=panel)
+        for panel, name, attack, left_out in curves
+        if (cell := without(attack.cell, left_out))
+        for at in at_budgets(cell)
+    ]
+    yield Chart(
+        name=name,
+        title=title,
+        kind="lines",
+        x="queries",
+        y="ASR",
+        points=tuple(points),
+        log_x=True,
+        notes=notes,
+    )
+    scaling = run.run.of(SCALING)
+    keys = {(*cell.place, cell.attack.label) for cell in cells}
+    rows = [
+        row
+        for row in (scaling.curves if scaling else ())
+        if (row.dataset, row.group, row.victim, row.attack) in keys
+    ]
+    if rows:
+        caption = "Where more queries bring little"
+        yield table(f"{name}-inflections", caption, rows, CURVES, n_labels=4, notes=notes)
+
+
+def _figure_4_embeddings(run: PaperRun) -> Iterator[Part]:
+    """Yield what another embedding changes, at fixed budgets of both curves."""
+    pairs = under_two_embeddings(one for one in run.attacks if one.budget >= LEAST_CURVE)
+    if not pairs:
+        raise Missing(
+            f"needs one attack under two embeddings, with a budget of {LEAST_CURVE} or more"
+        )
+    rows = []
+    for one, other in pairs:
+        budget = min(one.budget, other.budget)
+        second, first, change = rises([other.cell], [one.cell], budget)
+        at_budget = paired([other.cell], [one.cell], budget).estimate
+        rows.append(
+            (one, other, budget, first, second, change, one.share(budget), other.share(budget),
+             at_budget)
+        )  # fmt: skip
+    largest = max(row[2] for row in rows)
+    cells = [one.cell for both in pairs for one in both]
+    made = table(
+        "figure4-embeddings",
+        "How another embedding changes the curve, in per cent: the rise is the mean ASR over "
+        f"budgets 1 to {rise_budget(largest)}, the plateau the ASR at {largest} queries.",
+        rows,
+        _CHANGES_OF_CURVES,
+        n_labels=5,
+        notes=[
+            *run.notes(cells),
+            "Changes are paired: the same items under both embeddings.",
+        ],
+    )
+    n = made.n_labels
+    yield replace(made, heads=((("", n), ("rise", 3), ("plateau", 3)),))
+
+
+def _column(heading: str, key: str, at: int) -> Field[Any]:
+    return column(heading, lambda row: row[at], "percent", key=key)
+
+
+_CHANGES_OF_CURVES: Sequence[Field[Any]] = (
+    column("Model", lambda row: label(row[0].setting.place.victim)),
+    column("Questions", lambda row: f"{row[0].setting.place.dataset} {row[0].setting.types}"),
+    column("Method", lambda row: row[0].words),
+    column("Embeddings", lambda row: f"{row[0].setting.embedding} → {row[1].setting.embedding}"),
+    column("Budget", lambda row: str(row[2])),
+    _column("first", "rise_first", 3),
+    _column("other", "rise_other", 4),
+    _column("change", "rise_change", 5),
+    _column("first", "plateau_first", 6),
+    _column("other", "plateau_other", 7),
+    _column("change", "plateau_change", 8),
+)
+
+
+def _variants(run: PaperRun) -> Iterator[Part]:
+    """Yield what is left of the near regime's advantage without variants of the right answer."""
+    marked = [o for o in run.attacks if o.cell.attack.params.get("variants") == "mark"]
+    rows: list[tuple[Competitor, int, str, str, Estimate]] = []
+    sentences: list[str] = []
+    for near in (one for one in marked if one.method == "near"):
+        rivals = [o for o in marked if o.setting == near.setting and o.method == "random"]
+        for rival in rivals[:1]:
+            for budget in sorted({1, min(near.budget, rival.budget)}):
+                gains = []
+                for metric, words in ((ASR, "all successes"), (UNREFUTED, "not refuted")):
+                    gains.append(paired([near.cell], [rival.cell], budget, metric).estimate)
+                    ours, others = (
+                        one.cell.share(reading(one.cell, metric, budget)) for one in (near, rival)
+                    )
+                    rows += [
+                        (near, budget, "near", words, ours),
+                        (near, budget, "random", words, others),
+                        (near, budget, "near − random", words, gains[-1]),
+                    ]
+                sentences.append(f"{_advantage(near, budget)}: {_left(*gains)}.")
+    if not rows:
+        raise Missing(
+            'needs PDWS near and random sampling with variants = "mark" (choices = "as_published")'
+        )
+    notes = (
+        *run.notes(one.cell for one in marked),
+        "Paired by items. Not refuted: the search went on until a success that is not a variant of "
+        "the right answer. Whether the right answer is still right after it is unknown.",
+        *sentences,
+    )
+    yield Chart(
+        name="variants",
+        title="What near names gain over random ones",
+        kind="dots",
+        x="attack",
+        y="ASR, near minus random",
+        points=tuple(
+            Point(x=_advantage(near, budget), y=estimate, series=words)
+            for near, budget, name, words, estimate in rows
+            if name == "near − random"
+        ),
+        unit=False,
+        notes=notes,
+    )
+    caption = "The near regime with and without variants of the right answer"
+    yield table("variants-numbers", caption, rows, _ADVANTAGES, n_labels=6, notes=notes)
+
+
+def _advantage(near: Competitor, budget: int) -> str:
+    words = "1 query" if budget == 1 else f"{budget} queries"
+    return f"{_panel_of(near.setting)}, {near.words}, {words}"
+
+
+def _left(every: Estimate, unrefuted: Estimate) -> str:
+    low = every.ends[0]
+    if every.value is None or unrefuted.value is None or low is None or low <= 0:
+        # A share of an advantage that may be zero means nothing.
+        return "no clear advantage over random names to begin with"
+    return f"{number(unrefuted.value / every.value, 'percent')} % of the advantage is left"
+
+
+_ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
+    *_named(lambda row: row[0].setting, "victim", "dataset", "types"),
+    column("Attack", lambda row: row[0].words),
+    column("Names", lambda row: row[2]),
+    column("Successes", lambda row: row[3]),
+    column("Budget", lambda row: row[1], "count"),
+    column("ASR (%)", lambda row: row[4], "percent", key="asr"),
+)
+
+
+def _names(run: PaperRun, prefix: str, needs: str) -> Iterator[Part]:
+    names = run.run.of(NAMES)
+    parts: list[Chart | Table] = []
+    if names is not None:
+        parts += [one for one in names.charts() if one.points]
+        parts += [one for one in names.tables() if one.rows]
+    chosen = [part for part in parts if prefix in part.name]
+    if not chosen:
+        raise Missing(needs)
+    for i, part in enumerate(chosen):
+        notes = run.notes(one.cell for one in run.attacks)
+        yield renamed(part, f"{prefix}-numbers" if i else prefix, notes)
+
+
+def _sweeps(run: PaperRun) -> Iterator[Part]:
+    needs = 'needs an attack with sampler = "exhaustive" that finished an item'
+    yield from _names(run, "sweeps", needs)
+
+
+def _words(run: PaperRun) -> Iterator[Part]:
+    yield from _names(run, "words", "needs first queries that replace or insert words")
+
+
+def _figure_5(run: PaperRun) -> Iterator[Part]:
+    """Yield one case of each regime, from the place that has most of them."""
+    by_place: dict[Any, dict[str, Case]] = defaultdict(dict)
+    for method in REGIMES:
+        for one in (o for o in run.attacks if o.method == method):
+            place = by_place[one.setting.asked]
+            if method not in place and (cases := _cases_of([one], 1)):
+                place[method] = cases[0]
+    chosen: dict[str, Case] = max(by_place.values(), key=len, default={})
+    if not chosen:
+        raise Missing("no attack of PDWS succeeded")
+    yield from _case_parts(run, [*chosen.values()], "figure5", one_each=True)
+
+
+def _appendix_e(run: PaperRun) -> Iterator[Part]:
+    """Yield up to three cases of every method in every setting."""
+    groups: dict[Any, list[Competitor]] = defaultdict(list)
+    for one in run.attacks:
+        groups[one.setting, one.method].append(one)
+    cases = [case for members in groups.values() for case in _cases_of(members, 3)]
+    if not cases:
+        raise Missing("no attack that puts in names succeeded")
+    yield from _case_parts(run, cases, "appendix-e", one_each=False)
+
+
+def _cases_of(attacks: Iterable[Competitor], n: int) -> list[Case]:
+    """Return the first cases by a hash, one an item; doubtful ones last."""
+    cases = [
+        Case(one, trial)
+        for one in attacks
+        for trial in one.cell.trials
+        if trial.verdict is Verdict.FLIPPED and trial.pick is not None and trial.pick.name
+    ]
+    by_item: dict[str, Case] = {}
+    for case in sorted(cases, key=lambda case: case.rank):
+        by_item.setdefault(case.trial.item.hash, case)
+    return list(by_item.values())[:n]
+
+
+def _case_parts(
+    run: PaperRun, cases: Sequence[Case], name: str, *, one_each: bool
+) -> Iterator[Part]:
+    explained = run.run.of(EXPLANATIONS)
+    shown = [] if explained is None else [c for c in explained.cases if c.verdict == "flipped"]
+    shown = shown[:MOST_PROFILES]
+    notes = [
+        "Cases are chosen by a hash, not by how striking they are. A rule on names refutes a "
+        "success or leaves it unknown; only people find one valid.",
+    ]
+    if not shown:
+        notes.append("No success is explained yet: medstress explain adds the Shapley profiles.")
+    yield Tex(
+        name=name,
+        caption="Original options left, edited options right",
+        body=cases_in_latex(cases),
+        notes=tuple(notes),
+    )
+    if explained is None or not shown:
+        return
+    regimes = {case.regime: case for case in reversed(shown)}
+    one_of = [regimes[r] for r in ("n<0", "n>0") if r in regimes] or shown[:1]
+    chosen = one_of if one_each else shown
+    charts = replace(explained, cases=chosen).charts()
+    for i, chart in enumerate(charts, start=1):
+        yield renamed(
+            chart,
+            f"{name}-profile-{i}",
+            [
+                "Owen values of the prompt's tokens for the option that was answered, before and "
+                "after the edit: blue speaks for it, orange against it, and the darkest shade is "
+                "the largest value of both prompts."
+            ],
+        )
+    for part in explained.tables():
+        yield renamed(part, f"{name}-{part.name}")
+
+
+def _claims(run: PaperRun) -> Iterator[Part]:
+    claims = run.run.of(CLAIMS)
+    if claims is None:
+        raise Missing("no attack on questions was tried on a right answer")
+    if not claims.tested:
+        raise Missing("no claim can be tested: " + "; ".join(claims.reasons))
+    yield from claims.tables()
+
+
+XIAN2025 = Layout(
+    name="xian2025",
+    of_questions=True,
+    entries=(
+        Made(
+            "table1",
+            "Table 1, success of one query",
+            partial(_of_rates, budget=1, needs="needs random sampling or PDWS"),
+        ),
+        Made(
+            "table2",
+            f"Table 2, success within {OF_TABLE_2} queries",
+            partial(
+                _of_rates,
+                budget=OF_TABLE_2,
+                needs=f"needs an attack with a budget of {OF_TABLE_2} or more",
+            ),
+        ),
+        Made("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
+        Made("figure2", "Figure 2, the two regimes", _figure_2),
+        Made("figure3", "Figure 3, success against model size", _figure_3),
+        Made("figure4", "Figure 4, scaling with the budget", _figure_4),
+        Made("figure4-embeddings", "Figure 4, what the embedding changes", _figure_4_embeddings),
+        Made("figure5", "Figure 5, one case per regime", _figure_5),
+        Made("appendix-e", "Appendix E, cases", _appendix_e),
+        Made("appendix-m", "Growth with the number of candidates M", _appendix_m),
+        Made("variants", "What is left of the near regime without variants", _variants),
+        Made("sweeps", "Success by distance, every name asked", _sweeps),
+        Made("words", "Success by words replaced and inserted", _words),
+        Made("claims", "Claims of the paper, tested", _claims),
+    ),
+)

@@ -1,0 +1,130 @@
+"""Planted controls: cases whose right judgement is known, to measure the raters themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from medstress.analyses.run import Run
+from medstress.core.errors import UsageError
+from medstress.core.hashing import digest
+from medstress.report.review.blinding import code
+from medstress.report.review.other_names import Namer, namer
+from medstress.report.review.shown import Shown, shown
+from medstress.store.reviews import SECOND_ANSWER, UNCHANGED, WRONG_KEY
+
+SHARE, LEAST = 0.1, 2
+"""Controls of each sort by default: so many per case, and at least so many."""
+
+
+def default_number(n_cases: int) -> int:
+    """Return how many controls of each sort go with so many cases.
+
+    >>> default_number(5), default_number(50)
+    (2, 5)
+    """
+    return max(LEAST, math.ceil(SHARE * n_cases))
+
+
+def plant(
+    run: Run,
+    key: bytes,
+    n: int,
+    seed: int,
+    drawn: Collection[tuple[str, str]],
+    classes: tuple[str, ...],
+    hidden: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Choose controls: n unchanged items, and n whose key is wrong or has a second right answer.
+
+    Items that no case is about come first, because a rater who has seen the clean item knows what
+    was changed.
+
+    Args:
+        run: where the items come from.
+        key: secret of the codes.
+        n: of each of the two sorts; fewer if there are not enough items.
+        seed: of the sample.
+        drawn: (data set, item) of its cases.
+        classes: see `medstress.report.review.shown.shown`.
+        hidden: what no case of the sample shows, so that controls do not stand out.
+
+    Raises:
+        UsageError: n is negative.
+    """
+    if n < 0:
+        raise UsageError(f"--controls {n}: expected a number, at least 0")
+    items = sorted(
+        run.folder.items.items(),
+        key=lambda each: (each[0] in drawn, digest([seed, *each[0]])),
+    )
+    units = list(_units(items, classes, hidden))
+    name = namer(run, {case.options[case.letters.index(case.key)] for _, _, case in units})
+    found = []
+    for sort, (dataset, unit, case), other in _sorts(units, n, seed, name):
+        wrong = [letter for letter in case.letters if letter != case.key]
+        chosen = int.from_bytes(digest([seed, dataset, unit.id, sort])[:4], "big") % len(wrong)
+        found.append(
+            {
+                "id": code(key, "control", sort, dataset, unit.id, unit.unit, seed),
+                "trials": [],
+                "dataset": dataset,
+                "item": unit.id,
+                "unit": unit.unit,
+                "edits": [],
+                "hidden": list(hidden),
+                "control": sort,
+                "control_of": f"{dataset}/{unit.id}",
+                "at": wrong[chosen],
+                "name": other,
+            }
+        )
+    return found
+
+
+_Unit: TypeAlias = tuple[str, Any, Shown]
+
+
+def _sorts(
+    units: list[_Unit], n: int, seed: int, name: Namer
+) -> Iterator[tuple[str, _Unit, str | None]]:
+    """Yield (sort, unit, name of the second answer): each unit once.
+
+    Half of the spoilt keys have a second right answer, if lists have other names of so many.
+    """
+    second: dict[int, str] = {}
+    for at, (_, _, case) in enumerate(units):
+        if len(second) == n // 2:
+            break
+        # The items that come first are needed for the other sorts if there are few.
+        if _is_question(case) and len(units) - len(second) > n and (other := name(case, seed)):
+            second[at] = other
+    for at, other in second.items():
+        yield SECOND_ANSWER, units[at], other
+    left = [unit for at, unit in enumerate(units) if at not in second]
+    # Sorts take turns, so that few items still give both.
+    n_wrong = n - len(second)
+    turns = [
+        sort
+        for at in range(n)
+        for sort in (UNCHANGED, WRONG_KEY)
+        if sort == UNCHANGED or at < n_wrong
+    ]
+    for sort, unit in zip(turns, left, strict=False):
+        yield sort, unit, None
+
+
+def _units(
+    items: Sequence[tuple[tuple[str, str], Any]], classes: tuple[str, ...], hidden: Sequence[str]
+) -> Iterator[_Unit]:
+    for (dataset, _), item in items:
+        unit: Any = item.units()[0]
+        case = shown(unit, (), classes, hidden=hidden)
+        if case is not None and len(case.options) > 1:
+            yield dataset, unit, case
+
+
+def _is_question(case: Shown) -> bool:
+    """Return whether a case has options of its own: others are the labels of the whole data set."""
+    return len(case.options) > 2 and case.texts[-1][0] == "Question"

@@ -1,0 +1,216 @@
+"""The room as one file for people who may install nothing, and their answers back from one.
+
+The file is a page, which gives answers as JSON, or a table (CSV) that is filled in.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from medstress.analyses.run import Run
+from medstress.core.errors import UsageError
+from medstress.experiment.plan import manifest as manifests
+from medstress.files.spreadsheets import Reader, Writer
+from medstress.files.writing import write_text
+from medstress.report.review.form import QUESTIONS, read_time
+from medstress.report.review.page import room_page
+from medstress.report.review.room import Room, stored_room
+from medstress.report.review.sample import ANSWER
+from medstress.report.review.shown import Shown
+from medstress.report.review.verdicts import refuse_second_version, reviews_from
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Place, Review, place
+
+FORMAT = 1
+"""Of the file that the page gives."""
+LARGEST = 64 << 20
+"""Bytes of such a file: 10,000 cases with the longest notes."""
+SHOWN = ("room", "case", "text", "options", "marked")
+"""Columns of a table for its reader; `marked` is the answer that is marked as the right one."""
+FILLED = ("reviewer", *QUESTIONS, "note")
+"""Columns to fill in."""
+
+
+def export_room(room: Room, to: Path) -> None:
+    """Write a room as a page that needs no server and no network, or as a table to fill in.
+
+    Args:
+        room: to judge, or as a page also to answer: of a table each rater would see both versions
+            of an item.
+        to: FILE.html or FILE.csv.
+
+    Raises:
+        UsageError: the file cannot be written, or another ending.
+    """
+    if to.suffix not in (".html", ".csv"):
+        raise UsageError(f"--export {to}: the name must end in .html or .csv")
+    if to.suffix == ".csv" and room.mode == ANSWER:
+        raise UsageError(
+            f"--export {to}: a table shows everybody both versions of an item; give FILE.html"
+        )
+    try:
+        is_page = to.suffix == ".html"
+        write_text(to, room_page(room.public(), is_served=False) if is_page else _table(room))
+    except OSError as error:
+        raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
+
+
+def _table(room: Room) -> str:
+    stream = io.StringIO(newline="")
+    writer = Writer(stream, [*SHOWN, *FILLED])
+    for name in sorted(room.cases):
+        writer.write(_row(room.id, name, room.cases[name]))
+    return stream.getvalue()
+
+
+def _row(room: str, name: str, case: Shown) -> dict[str, str]:
+    texts = (
+        f"{heading}: {''.join(f'[{text}]' if marked else text for marked, text in parts)}"
+        for heading, parts in case.texts
+    )
+    options = zip(case.letters, case.options, strict=True)
+    return {
+        "room": room,
+        "case": name,
+        "text": "\n".join(texts),
+        "options": "\n".join(f"{letter}: {option}" for letter, option in options),
+        "marked": case.key,
+    }
+
+
+def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
+    """Store the answers in a file, and return how many it has and were new.
+
+    A case counts once, whatever number of trials it stands for.
+
+    The same file read twice adds nothing. An answer of a page that is older than a stored one of
+    the same rater does not replace it; what a table says is as old as its reading.
+
+    Args:
+        run: the run.
+        store: its reviews.
+        path: FILE.json that the page gave, or a filled-in FILE.csv.
+
+    Raises:
+        UsageError: it is no such file, it is of another run, or an answer in it is wrong; then
+            nothing of it is stored.
+    """
+    if path.suffix == ".csv":
+        return _import_table(run, store, path)
+    where = f"--import {path}"
+    given = _read(path)
+    name = given.get("room")
+    room = stored_room(run, store, name) if isinstance(name, str) else None
+    if room is None:
+        raise UsageError(f"{where}: its page was not made from {run.folder.path}; give its own run")
+    verdicts = given.get("verdicts")
+    if not isinstance(verdicts, list):
+        raise UsageError(f"{where}: expected a list of verdicts")
+    stored = store.reviews()
+    found: list[Review] = []
+    for number, verdict in enumerate(verdicts, start=1):
+        place = f"{where}, verdict {number}"
+        time = read_time(verdict.get("time") if isinstance(verdict, dict) else None, place)
+        reviews = reviews_from(room, verdict, given.get("rater"), time, place)
+        if room.mode == ANSWER:
+            refuse_second_version(
+                room, [*stored, *found], verdict["case"], reviews[0].reviewer, place
+            )
+        found += reviews
+    return len(verdicts), len({one.case_id for one in store.add(found)})
+
+
+def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
+    rooms: dict[str, Room | None] = {}
+    latest = {place(one): one for one in store.reviews()}
+    found: list[Review] = []
+    said: dict[tuple[Place, str], tuple[int, str]] = {}
+    for number, row in enumerate(_rows(path), start=2):
+        where = f"--import {path}, row {number}"
+        filled = {name: row.get(name, "").strip() for name in FILLED}
+        if not any(filled[name] for name in (*QUESTIONS, "note")):
+            continue  # not judged yet
+        name = row["room"].strip()
+        room = rooms.setdefault(name, stored_room(run, store, name))
+        if room is None:
+            raise UsageError(
+                f"{where}: its table was not made from {run.folder.path}; give its own run"
+            )
+        answers = {each: filled[each].casefold() or None for each in QUESTIONS}
+        given = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
+        reviews = reviews_from(room, given, filled["reviewer"], manifests.now(), where)
+        _check_agrees(reviews[0], number, said, f"--import {path}")
+        found += reviews
+    new = [one for one in found if not _is_known(one, latest)]
+    cases = {(one.case_id, one.reviewer.casefold()) for one in found}
+    return len(cases), len({one.case_id for one in store.add(new)})
+
+
+def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:
+    known = latest.get(place(one))
+    return known is not None and (dict(known.answers), known.note) == (dict(one.answers), one.note)
+
+
+def _check_agrees(
+    review: Review, row: int, said: dict[tuple[Place, str], tuple[int, str]], where: str
+) -> None:
+    """Refuse a row whose reviewer says otherwise of the same case in an earlier one."""
+    for name, word in review.answers.items():
+        earlier, before = said.setdefault((place(review), name), (row, word))
+        if before != word:
+            raise UsageError(
+                f"{where}, rows {earlier} and {row}, column {name!r}: expected one answer of "
+                f"{review.reviewer!r} on the case {review.case_id!r}, got {before!r} and {word!r}; "
+                "keep the row that holds"
+            )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table, even if a spreadsheet saved it since."""
+    where = f"--import {path}"
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{where}: the file is larger than any table")
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{where}: cannot read it: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: not a UTF-8 text; save the table as CSV, UTF-8") from error
+    head = text.partition("\n")[0]
+    # In many countries, spreadsheets separate with semicolons.
+    separator = ";" if head.count(";") > head.count(",") else ","
+    try:
+        rows = Reader(io.StringIO(text, newline=""), separator)
+        given = list(rows)
+    except csv.Error as error:
+        raise UsageError(
+            f"{where}: not a CSV file ({error}); save the table as CSV, UTF-8"
+        ) from error
+    if missing := [name for name in ("room", "case", *FILLED) if name not in rows.fields]:
+        raise UsageError(
+            f"{where}: the column {missing[0]!r} is missing; write a table with: medstress review "
+            "DIR --export FILE.csv"
+        )
+    return given
+
+
+def _read(path: Path) -> dict[str, Any]:
+    where = f"--import {path}"
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{where}: the file is larger than any page gives")
+        given = json.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"{where}: cannot read it: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{where}: it is not what the page gives with “Download my answers”"
+        ) from error
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise UsageError(f"{where}: expected a file of format {FORMAT} that the page gave")
+    return given

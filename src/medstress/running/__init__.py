@@ -1,1 +1,0 @@
-"""Running an experiment: trials, then analyses; resumed after any stop."""

@@ -1,1 +1,0 @@
-"""Serve pages to a browser on this machine, and to nobody else."""
