@@ -326,8 +326,9 @@ class Explanations(Shown):
             (
                 "few_explained",
                 bool(few),
-                f"few successes are explained ({'; '.join(list(few)[:_MOST])}; fewer than {FEW_QUESTIONS}): where "
-                "their top token lies and what moves near the edit are not to be relied on.",
+                f"fewer than {FEW_QUESTIONS} successes are explained "
+                f"({'; '.join(list(few)[:_MOST])}): do not rely on where their top token lies or "
+                "on what moves near the edit.",
             ),
             (
                 "values_do_not_add_up",

@@ -339,7 +339,8 @@ _FOR, _AGAINST = "0,114,178", "213,94,0"
 def weighed(chart: Chart) -> str:
     """Return texts as SVG: words on blue speak for it, on orange against it, the darker the more.
 
-    Marked words have a frame. Set here because a plot has no running text; letters of one width need no measuring.
+    Marked words have a frame. Set here because a plot has no running text; letters of one width
+    need no measuring.
     """
     most = max((abs(_number(p)) for p in chart.points), default=0.0) or 1.0
     texts: dict[str, list[Point]] = {}
