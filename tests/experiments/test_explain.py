@@ -49,6 +49,12 @@ def letter(prompts):
     return ["D" if "trapicin" in prompt else "A" for prompt in prompts]
 
 
+def steady(prompts):
+    """Reads one word outside the options."""
+    _logged(prompts)
+    return ["A" if "fever" in prompt else "B" for prompt in prompts]
+
+
 def scores(prompts):
     """Additive: every word of a list has its weight, whatever else is shown."""
     _logged(prompts)
@@ -253,6 +259,24 @@ def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_ma
         assert all(share == pytest.approx(chance) for share, chance in tops.values())
 
 
+def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder: Path) -> None:
+    run(folder, "steady")
+    rows = rows_of(Run(folder / "run"))
+    explain(folder, *(row.trial_id for row in rows if row.verdict is Verdict.HELD))
+    summary = Run(folder / "run").summary()
+    found = {row["regime"]: row for row in summary["explanations"]["rows"] if not row["attack"]}
+    for row in (found[None], found["n>0"]):
+        assert (row["kind"], row["n"] > 0) == ("failed", True)
+        for top in (row["top_before"], row["top_after"]):
+            assert top["edit"]["share"]["value"] == 0.0
+            assert top["elsewhere"]["share"]["value"] == 1.0
+        assert (row["edit_after"]["hits"], row["edit_after"]["n"]) == (0, row["n"])
+        moved = row["top_changed"]
+        assert (moved["value"], moved["low"]) == (0.0, 0.0)
+        assert moved["high"] < 0.5
+        assert row["change"]["value"] == 0.0
+
+
 def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
@@ -378,6 +402,10 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert top["excess"]["low"] > 0
     assert lost["top_after"]["edit"]["excess"]["value"] == pytest.approx(0.0)
     assert won["near"]["share"]["value"] == 1.0
+    # Before the edit nothing is on top, so that nearly all of it moves.
+    assert won["top_changed"]["value"] > 0.8
+    assert won["top_changed"]["low"] is not None
+    assert "few_explained" in {warning["rule"] for warning in summary["warnings"]}
     assert won["change_near"]["value"] > won["change_far"]["value"] == 0.0
     assert lost["change"]["value"] == 0.0
     assert found["cases"][0]["verdict"] == "flipped"
@@ -433,7 +461,7 @@ def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_map
     assert page.count("<figure") == 4
     assert "style=" not in page
     assert "<script" not in page
-    assert "<u>" in page
+    assert 'edited" title="' in page
     assert medstress_cli([*args, "--all", "--limit", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 4
     assert len(explained(folder)) == 4

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from medstress.kinds.victim_prompts import prompt_for
 
 from medstress import recipes
 from medstress.cli.app import medstress_cli
@@ -16,7 +15,12 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import read_experiment
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan.parts import make_attacks
+<<<<<<< HEAD
 from medstress.experiment.prepare import prepare
+=======
+from medstress.kinds.victims import prompt_for
+from medstress.running.prepare import prepare
+>>>>>>> h-exp
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training
@@ -298,6 +302,16 @@ def test_published_victims_read_medmcqa_under_the_context_tag_alone(name):
             assert shown.endswith("[Answer]:")
             assert ("[Question]" in shown) == (kind != "medmcqa")
     assert published
+
+
+@pytest.mark.parametrize("name", ["xian2025-figure5", "xian2025-appendix-e"])
+def test_cases_that_are_explained_show_the_edited_option(name):
+    raw = tomllib.loads(recipes.text_of(name))
+    for victim in raw["victim"]:
+        assert victim["answer_by"] != "text"
+        for kind in ("medqa", "medmcqa", "sample"):
+            prompt = prompt_for(victim["prompt"], kind, kind)
+            assert load_template(prompt).shows("options")
 
 
 def test_victims_and_data_are_exchanged_by_set():

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.facts import FEW_QUESTIONS
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     Chart,
@@ -199,6 +200,9 @@ class Profiles:
     change_far: Estimate
     near: BesideChance
     """Share of all change that lies near the edit."""
+    top_changed: Estimate
+    """Share of trials whose top token is at another place after the edit; tied tokens share the
+    top, and an edit is one place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +300,11 @@ class Explanations(Shown):
                 rows,
                 [*heads, *CHANGES],
                 n_labels=3,
-                notes=["The change of an edit is that of its sum, shared equally by its tokens."],
+                notes=[
+                    "Top moved: the token with the largest value for the option that was answered "
+                    "is at another place after the edit; an edit is one place. The change of an "
+                    "edit is that of its sum, shared equally by its tokens."
+                ],
             ),
         ]
 
@@ -308,7 +316,20 @@ class Explanations(Shown):
         """How often the top token lies in the edit, and what limits these numbers."""
         tops = _sentences(self)
         masks = ", ".join(map(mask_words, self.masks))
+        few = dict.fromkeys(
+            f"{row.n:,} of {label(row.victim).words}"
+            + (f" under {_REGIMES[row.regime]}" if row.regime else "")
+            for row in self.rows
+            if row.kind == "success" and row.attack is None and row.n < FEW_QUESTIONS
+        )
         limits = (
+            (
+                "few_explained",
+                bool(few),
+                f"fewer than {FEW_QUESTIONS} successes are explained "
+                f"({'; '.join(list(few)[:_MOST])}): do not rely on where their top token lies or "
+                "on what moves near the edit.",
+            ),
             (
                 "values_do_not_add_up",
                 len(self.broken),
@@ -449,12 +470,15 @@ def top_places(one: Explained, side: Side) -> dict[Where, _Top] | None:
 
 
 class Change(NamedTuple):
-    """How far values for the right answer moved, token by token."""
+    """How far an edit moved the values for the right answer, token by token, and the top."""
 
     sizes: Numbers
     """Absolute changes, shape (n,); an edit's is the change of its sum, shared by its tokens."""
     near: Mask
     """Whether each lies within `WINDOW` tokens of an edit, or in one, shape (n,)."""
+
+    top: float | None
+    """How much of the top token is elsewhere after the edit; None without two readable answers."""
 
     @property
     def near_share(self) -> float | None:
@@ -466,13 +490,20 @@ class Change(NamedTuple):
 def change_of(one: Explained) -> Change:
     """Align two prompts and compare their values; tokens outside edits are the same in both."""
     before, after = one.for_key(one.before), one.for_key(one.after)
+    chosen = [one.of(side, side.answer) for side in (one.before, one.after)]
+    tops = [top_shares(values) for values in chosen if values is not None]
+    kept = 0.0
     sizes: list[float] = []
     edited: list[bool] = []
     first = second = 0
     for (_, is_edit, n), (_, _, m) in zip(one.before.segments, one.after.segments, strict=True):
         old, new = before[first : first + n], after[second : second + m]
+        is_one = is_edit or n != m
+        if len(tops) == 2:
+            was, now = tops[0][first : first + n], tops[1][second : second + m]
+            kept += min(was.sum(), now.sum()) if is_one else float(np.minimum(was, now).sum())
         first, second = first + n, second + m
-        if is_edit or n != m:
+        if is_one:
             size = max(m, 1) if n or m else 0
             sizes += [abs(float(new.sum() - old.sum())) / max(size, 1)] * size
             edited += [is_edit] * size
@@ -482,7 +513,8 @@ def change_of(one: Explained) -> Change:
     near = np.zeros(len(edited), dtype=bool)
     for place in np.flatnonzero(edited):
         near[max(place - WINDOW, 0) : place + WINDOW + 1] = True
-    return Change(np.array(sizes, dtype=np.float64), near)
+    top = max(1.0 - float(kept), 0.0) if len(tops) == 2 else None
+    return Change(np.array(sizes, dtype=np.float64), near, top)
 
 
 # What they show together -----------------------------------------------------------------------
@@ -542,6 +574,9 @@ def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
         change_near=mean_size(lambda change: change.sizes[change.near]),
         change_far=mean_size(lambda change: change.sizes[~change.near]),
         near=_beside_chance(near),
+        top_changed=item_mean(
+            _by_unit((one, change.top) for one, change in changes if change.top is not None)
+        ),
     )
 
 
@@ -640,6 +675,7 @@ _VALUES = {
 }
 _REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
 _KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
+_EDITED = ", edited"
 _MOST = 5
 """Models that have a sentence; the tables have all."""
 
@@ -783,6 +819,7 @@ BRIEF: Sequence[Field[Profiles]] = (
     *_beside("Change near it", "near", _near),
 )
 CHANGES: Sequence[Field[Profiles]] = (
+    column("Top moved", lambda row: row.top_changed, "share"),
     column("Mean change", lambda row: row.change, "score"),
     column(f"within {WINDOW} tokens", lambda row: row.change_near, "score"),
     column("farther away", lambda row: row.change_far, "score"),
@@ -795,7 +832,14 @@ def _chart(case: Profile, number: int, *, several: bool) -> Chart:
     title = f"{case.item_id}, {label(case.attack).words}, {label(case.victim).words}"
     title += ", attack failed" if case.verdict == Verdict.HELD else ""
     points = [
-        Point(x=i, y=value, series=token, panel=_head(when, side, case), tip=place)
+        Point(
+            x=i,
+            y=value,
+            series=token,
+            panel=_head(when, side, case),
+            tip=place,
+            marked=place.endswith(_EDITED),
+        )
         for when, side in (("Before", case.before), ("After", case.after))
         for i, (token, value, place) in enumerate(
             zip(side.tokens, side.values, _places(side), strict=True)
@@ -809,11 +853,12 @@ def _chart(case: Profile, number: int, *, several: bool) -> Chart:
         y="Shapley value",
         points=tuple(points),
         unit=False,
+        notes=("Blue speaks for the output, orange against it; a frame marks the edit.",),
     )
 
 
 def _places(side: Map) -> list[str]:
-    places = ((f"{at}, edited" if edited else at, n) for at, edited, n in side.segments)
+    places = ((f"{at}{_EDITED}" if edited else at, n) for at, edited, n in side.segments)
     return [place for place, n in places for _ in range(n)]
 
 

@@ -210,6 +210,8 @@ class Point:
     panel: str = ""
     """What has a picture of its own, under this heading."""
     tip: str = ""
+    marked: bool = False
+    """Whether a word has a frame, as those that an edit replaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from medstress.analyses.names import model_names
 from medstress.analyses.shown import Chart, Point, spaced
-from medstress.report.formats import NONE, interval, number, one_line
+from medstress.report.formats import NONE, clean, interval, number, one_line
 from medstress.stats.estimate import Estimate
 
 WIDTH = 350
@@ -449,17 +449,18 @@ def _inline(spec: dict[str, Any], label: str) -> Markup:
 
 
 def _worded(points: Sequence[Point]) -> Markup:
-    """Return a text whose words are the darker the more they matter; a sign shows which way."""
+    """Return a text whose words are the darker the more they matter; a frame marks some."""
     most = max((abs(v) for v in map(_value, points) if v is not None), default=1.0) or 1.0
     words = []
     for point in sorted(points, key=lambda point: float(point.x)):
         value = _value(point) or 0.0
         step = round(5 * abs(value) / most)
-        kind = "down" if value < 0 else "up"
+        classes = [f"{'down' if value < 0 else 'up'}-{step}"] * (step > 0)
+        classes += ["marked"] * point.marked
+        word = escape(clean(point.series))
         words.append(
-            f'<span class="{kind}-{step}" title="{escape(_tip(point))}">'
-            f"{escape(one_line(point.series))}</span>"
-            if step
-            else str(escape(one_line(point.series)))
+            f'<span class="{" ".join(classes)}" title="{escape(_tip(point))}">{word}</span>'
+            if classes
+            else str(word)
         )
-    return Markup(f'<p class="weighed">{" ".join(words)}</p>')
+    return Markup(f'<p class="weighed">{"".join(words)}</p>')

@@ -28,7 +28,7 @@ LEVELS = 7
 """Shades on either side of 0."""
 _SHADES = "".join(
     f".{name}{level} {{ background: rgb({colour} / {level / LEVELS:.2f}) }}\n"
-    for name, colour in (("p", "200 80 0"), ("n", "0 90 200"))
+    for name, colour in (("p", "0 90 200"), ("n", "200 80 0"))
     for level in range(1, LEVELS + 1)
 )
 _STYLE = f"""body {{ font: 1rem/1.6 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto }}
@@ -36,6 +36,7 @@ table {{ border-collapse: collapse }}
 th, td {{ padding: .2rem .6rem; text-align: left; vertical-align: top }}
 figure {{ margin: 2rem 0 }}
 .words {{ white-space: pre-wrap }}
+.edited {{ outline: 2px solid }}
 {_SHADES}"""
 
 
@@ -94,7 +95,6 @@ def explanation_page(explanations: Shown, name: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n"
         f"{_tag('h1', title)}{remarks}"
-        "<p>Orange: the word speaks for the output; blue: against it; underlined: edited.</p>\n"
         f"{maps}{tables}</body>\n</html>\n"
     )
 
@@ -106,15 +106,16 @@ def _heat_map(chart: Chart) -> str:
         f"{''.join(_word(point, largest) for point in points)}</p>\n"
         for head, points in groupby(chart.points, key=lambda point: point.panel)
     )
-    return f"<figure>\n{_tag('figcaption', chart.title)}{panels}</figure>\n"
+    notes = "".join(_tag("p", note) for note in chart.all_notes)
+    return f"<figure>\n{_tag('figcaption', chart.title)}{panels}{notes}</figure>\n"
 
 
 def _word(point: Point, largest: float) -> str:
     value = _value(point)
     level = round(LEVELS * abs(value) / largest) if largest else 0
-    shade = f' class="{"p" if value > 0 else "n"}{level}"' if level else ""
-    word = f'<span{shade} title="{value:.3f}, {_text(point.tip)}">{_text(point.series)}</span>'
-    return f"<u>{word}</u>" if point.tip.endswith("edited") else word
+    classes = [f"{'p' if value > 0 else 'n'}{level}"] * (level > 0) + ["edited"] * point.marked
+    shade = f' class="{" ".join(classes)}"' if classes else ""
+    return f'<span{shade} title="{value:.3f}, {_text(point.tip)}">{_text(point.series)}</span>'
 
 
 def _value(point: Point) -> float:

@@ -339,7 +339,8 @@ _FOR, _AGAINST = "0,114,178", "213,94,0"
 def weighed(chart: Chart) -> str:
     """Return texts as SVG: words on blue speak for it, on orange against it, the darker the more.
 
-    Set here because a plot has no running text; letters of one width need no measuring.
+    Marked words have a frame. Set here because a plot has no running text; letters of one width
+    need no measuring.
     """
     most = max((abs(_number(p)) for p in chart.points), default=0.0) or 1.0
     texts: dict[str, list[Point]] = {}
@@ -356,9 +357,10 @@ def weighed(chart: Chart) -> str:
                 top, left = top + _LINE, float(_EDGE)
             value = _number(point)
             colour = _FOR if value > 0 else _AGAINST
+            frame = ' stroke="black"' if point.marked else ""
             body.append(
                 f'<rect x="{left:.1f}" y="{top - 12}" width="{width:.1f}" height="16" '
-                f'fill="rgb({colour})" fill-opacity="{0.75 * abs(value) / most:.3f}"/>'
+                f'fill="rgb({colour})" fill-opacity="{0.75 * abs(value) / most:.3f}"{frame}/>'
             )
             body.append(_text(left, top, word))
             left += width

@@ -99,6 +99,33 @@ def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives() -
     assert row.top_after["elsewhere"].share.value == 0.0
 
 
+def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has_not() -> None:
+    near = [trial(i, flipped_at=1) for i in range(4)]
+    far = [trial(i, arm(FAR), flipped_at=1) for i in range(2)]
+    steady = side(0.0, "B")
+    steady["values"][3] = [-0.7, 0.7]
+    moved = side(0.0, "A")
+    moved["values"][5] = [0.7, -0.7]
+    inquiries = [
+        *(explained(one, before=moved) for one in near),
+        *(explained(one, before=steady, after=steady) for one in far),
+    ]
+    result = explanations([*near, *far], inquiries)
+    rows = {row.regime: row for row in result.rows if row.attack is None}
+    shares = {regime: row.top_changed for regime, row in rows.items()}
+    assert (shares["n<0"].value, shares["n<0"].n) == (1.0, 4)
+    assert (shares["n>0"].value, shares["n>0"].n) == (0.0, 2)
+    assert all(share.low is not None and share.high is not None for share in shares.values())
+    assert rows["n>0"].top_after["edit"].share.value == 0.0
+    (few,) = [one.sentence for one in result.remarks() if one.rule == "few_explained"]
+    assert "4 of model under near names (n < 0); 2 of model under far names (n > 0)" in few
+    # An edit is one place: its old and its new name may both be on top.
+    kept = explanations(near, [explained(one, before=side(0.4, "B")) for one in near])
+    assert kept.rows[0].top_changed.value == 0.0
+    unread = explanations(near, [explained(one, after=side(0.4, None)) for one in near])
+    assert (unread.rows[0].top_changed.value, unread.rows[0].top_changed.n) == (None, 0)
+
+
 def test_before_the_edit_tied_tokens_share_the_top_place() -> None:
     wins = [trial(1, flipped_at=1)]
     flat = side(0.0, "A", rest=0.0)
@@ -176,7 +203,12 @@ def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted() -
     assert (result.n, result.n_not_explained, list(result.masks)) == (2, 1, ["", "..."])
     dots = next(row for row in result.rows if row.mask == "...")
     assert dots.edit_after.hits == 1
-    assert {r.rule for r in result.remarks()} == {"top_token", "not_explained", "several_masks"}
+    assert {r.rule for r in result.remarks()} == {
+        "top_token",
+        "few_explained",
+        "not_explained",
+        "several_masks",
+    }
     retried = explanations([other], [explained(other, note="away"), explained(other)])
     assert retried.n_not_explained == 0
 
@@ -206,7 +238,8 @@ def test_a_profile_is_a_picture_of_words_in_order() -> None:
     (chart,) = result.charts()
     after = [point for point in chart.points if point.panel.startswith("After: answered B")]
     assert [point.series for point in after][-1] == "trapicin"
-    assert (after[-1].y, after[-1].tip) == (0.4, "B, edited")
+    assert (after[-1].y, after[-1].tip, after[-1].marked) == (0.4, "B, edited", True)
+    assert not any(point.marked for point in after[:-1])
     assert any(p.panel.startswith("Before: answered A (right)") for p in chart.points)
     made = as_json(result)
     assert made["cases"][0]["after"]["values"][-1] == 0.4

@@ -318,7 +318,7 @@ def test_unknown_formats_and_papers_are_refused(
 def test_words_are_coloured_and_hostile_texts_stay_text() -> None:
     words = ("take ", "<script>", "& aspirin", "\x1b[2J", "x" * 300)
     points = tuple(
-        Point(x=i, y=value, series=word, panel="Before")
+        Point(x=i, y=value, series=word, panel="Before", marked=i == 2)
         for i, (word, value) in enumerate(zip(words, (0.0, 0.5, -1.0, 0.1, 0.2), strict=True))
     )
     chart = Chart(name="p", title="<b>", kind="words", x="token", y="value", points=points)
@@ -329,3 +329,5 @@ def test_words_are_coloured_and_hostile_texts_stay_text() -> None:
     assert "<script>" in shown
     opacities = [e.get("fill-opacity") for e in root.iter() if e.get("fill-opacity")]
     assert opacities[:3] == ["0.000", "0.375", "0.750"]
+    framed = [e.get("fill-opacity") for e in root.iter() if e.get("stroke")]
+    assert framed == ["0.750"]

@@ -873,8 +873,7 @@ def _case_parts(
             f"{name}-profile-{i}",
             [
                 "Owen values of the prompt's tokens for the option that was answered, before and "
-                "after the edit: blue speaks for it, orange against it, and the darkest shade is "
-                "the largest value of both prompts."
+                "after the edit; the darkest shade is the largest value of both prompts."
             ],
         )
     for part in explained.tables():
