@@ -271,28 +271,6 @@ def test_where_max_usd_stops_the_run_is_where_the_run_stops(bench, medstress):
     assert f", {dollars(resumed.spent)} of it spent already" in said(resumed)
 
 
-def test_money_of_labelled_pairs_is_estimated_too(medstress, bench):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from fault_server import FaultServer
-
-    words = ("relieves severe pain", "thins the blood", "lowers the fever", "prevents a stroke")
-    rows = [
-        {"text_a": f"Patient {i} {words[i % 4]}", "text_b": f"It {words[i // 4]}", "label": label}
-        for i, label in enumerate(["entailment", "neutral"] * 8)
-    ]
-    with FaultServer(answer=lambda prompt: "entailment", counts=True) as server:
-        served(bench, server, price_in=1, price_out=8)
-        bench.write_items(rows)
-        bench.tables["dataset"] = [{"name": "nli", "path": "items.jsonl"}]
-        bench.tables["attack"] = [{"name": "swap_noise", "scope": "all"}]
-        del bench.tables["entities"]
-        costs = dry(bench)
-        assert not server.log
-        assert medstress(*bench.arguments()).code == 0
-    paid = bench.summary()["performance"]["usd"]
-    assert paid / 3 < costs.total.usd < paid * 3
-
-
 def test_only_a_run_that_asked_alike_tells_what_to_expect(bench, medstress):
     """Another prompt, way to answer or model says nothing; nor does a damaged folder."""
     assert medstress(*bench.arguments(out=bench.root / "first")).code == 0

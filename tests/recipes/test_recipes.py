@@ -15,12 +15,8 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import read_experiment
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan.parts import make_attacks
-<<<<<<< HEAD
 from medstress.experiment.prepare import prepare
-=======
 from medstress.kinds.victims import prompt_for
-from medstress.running.prepare import prepare
->>>>>>> h-exp
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training
