@@ -241,7 +241,6 @@ def registry_noise() -> Any:
 def test_what_is_for_other_kinds_is_refused(folder: Path) -> None:
     for change, message in (
         ("attack.first.name='entity_substitution'", "entity_substitution|sampler"),
-        ("experiment.controls=true", "controls = true"),
         ("analysis.transfer=true", r"\[analysis\] is for questions"),
         ("attack.first.max_change=0.2", "'first': max_change is for scored pairs"),
     ):

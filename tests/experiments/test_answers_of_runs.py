@@ -177,3 +177,19 @@ def test_a_mention_that_cuts_a_word_stops_the_run_before_any_question(folder: Pa
     (folder / "items.jsonl").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(DataError, match=r"line 5: .*got 'ulo' at \[0, 3\) of B, which cuts"):
         run("edited", {"sampler": "random", "budget": 2})
+
+
+def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder: Path) -> None:
+    reply = "<notes>The answer is B.</notes> The answer is A."
+    code = f"def thinker(prompts):\n    return [{reply!r}] * len(prompts)\n"
+    (folder / "thinker.py").write_text(code, encoding="utf-8")
+    tables = {
+        "experiment": {"name": "thoughts", "controls": False},
+        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "victim": {"backend": "python", "target": "thinker.py:thinker"},
+        "attack": {"name": "none"},
+    }
+    marks = ["<notes>", "</notes>"]
+    for thoughts, right in (({}, 0.0), ({"thoughts": marks}, 1.0)):
+        run = ms.run({**tables, "victim": {**tables["victim"], **thoughts}}, out=str(right))
+        assert run.summary()["results"][0]["accuracy"]["value"] == right

@@ -438,7 +438,6 @@ def entry(**keys):
         ({"slices": {"by": ["key", "key"]}}, ("values repeat",)),
         ({"require": [entry(metric="f1")]}, ("'f1'", "tagged texts", "there are: accuracy, ")),
         ({"require": [entry(metric="pearson")]}, ("'pearson'", "sentence pairs")),
-        ({"require": [entry(metric="macro_f1_after")]}, ("labelled pairs",)),
         ({"require": [entry(metric="evidence.kept")]}, ("'evidence.kept'", "'random'")),
         ({"require": [entry(metric="asr_gated")]}, ("'asr_gated'",)),
         ({"require": [entry(metric="slope")]}, ("'slope'",)),

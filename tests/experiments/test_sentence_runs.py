@@ -600,7 +600,7 @@ def test_an_attack_without_a_control_stands_alone_and_the_run_says_why(
         ),
         (
             tagged({"name": "non_entity_noise", "of": {"name": "synonym", "rate": 0.5}}),
-            "non_entity_noise: of: synonym: ",
+            "non_entity_noise: synonym: unknown key 'rate'",
         ),
         (
             tagged({"name": "non_entity_noise", "rate": 0.5, "of": {"name": "synonym"}}),

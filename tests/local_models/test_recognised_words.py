@@ -31,7 +31,7 @@ def test_a_spacy_pipeline_recognises_whatever_its_labels(tmp_path: Path) -> None
     edits = [
         edit
         for seed in range(20)
-        for edit in noise.perturb(ITEM, rng_for(seed, "x", "y", "z", 0), resources).edits
+        for edit in noise.edits(ITEM, rng_for(seed, "x", "y", "z", 0), resources)
     ]
     assert {ITEM.tokens[edit.start] for edit in edits} == {"bleeding"}
 

@@ -156,11 +156,16 @@ def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> Non
     assert row["loss_bounds"]["no_op"][0] == 0.0
 
 
-def test_a_victim_that_reads_only_options_loses_all_that_its_rule_errs_on(tmp_path: Path) -> None:
-    """No-ops leave the options alone, so all it loses counts as loss."""
+def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(
+    tmp_path: Path,
+) -> None:
+    """Half of the no-ops are in the edited option, so that its noise is seen beside the attack."""
     row = of_attack(attacked(tmp_path, "options"))
-    assert row["control"]["no_op"]["value"] == 0.0
-    assert row["asr_net"]["no_op"]["value"] == row["asr"]["value"] > 0.8
+    assert row["asr"]["value"] > 0.8
+    assert row["control"]["no_op"]["value"] > 0.5
+    assert row["asr_net"]["no_op"]["value"] < 0.5 * row["asr"]["value"]
+    low, high = row["loss_bounds"]["no_op"]
+    assert low <= row["asr_net"]["no_op"]["value"] <= row["asr"]["value"] <= high
 
 
 def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:

@@ -381,6 +381,7 @@ class Lasa(_ListedNames):
     """
 
     name = "lasa"
+    fields = frozenset({"options"})
     columns = ("name", "confused_with")
 
     pairs: Annotated[str, Field(min_length=1)] | NamePairs = "default"

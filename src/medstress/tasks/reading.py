@@ -304,6 +304,9 @@ _SAID_AFTER = re.compile(
 )
 _VOID = re.compile(
     r"\b(?:if|unless|suppose|initially|at first|originally|previously)\b"
+    r"|\b(?:first|initial) (?:guess|thought|impression|instinct)\b"
+    r"|\b(?:patient|doctor|nurse|friend|teacher|user|you|he|she|they) (?:\w{1,12} ){0,2}"
+    r"(?:said|says?|claim(?:s|ed)?|thinks?|believes?|suggest(?:s|ed)?|answered|chose)\b"
     r"|\b(?:not|never|cannot|\w{2,6}n't|least|worst|less|wrong|incorrect|false|except|whether|thought"
     r"|might|may|could|can|students?|candidates?|people|colleagues?|many|some|others|tempting"
     r"|mistak\w{1,5}|second (?:most|best|choice)|neither|no)\b[^,;:]{0,200}$",
@@ -630,11 +633,15 @@ def _closing(text: str, claims: _Claims) -> frozenset[str]:
     return letter if others - claims.wrong <= letter else frozenset()
 
 
+_NO_PROBABILITY = re.compile(r"\b(?:rank|risk|wrong|incorrect|safest|mortality)", re.IGNORECASE)
+"""What makes numbers for the options something else than how likely each is the answer."""
+
+
 def _scored(text: str, options: Sequence[str]) -> str | None:
     """Return the letter with the largest number, where two options or more have one."""
     scores = {_letter_of(mark): float(number) for mark, number in _SCORE.findall(text)}
     top = [letter for letter, score in scores.items() if score == max(scores.values())]
-    if len(scores) < 2 or len(top) > 1 or re.search(r"\brank", text, re.IGNORECASE):
+    if len(scores) < 2 or len(top) > 1 or _NO_PROBABILITY.search(text):
         return None
     return None if any(option[:1].isdigit() for option in options) else top[0]
 

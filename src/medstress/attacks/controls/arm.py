@@ -70,7 +70,9 @@ class ControlArm(Attack):
     @property
     def fields(self) -> frozenset[str]:
         """Those of the control, and those of the attack if half of the edits are there."""
-        return self.harmless.fields | (self.of.fields if self.harmless.is_near else frozenset())
+        if not self.harmless.is_near:
+            return self.harmless.fields
+        return self.harmless.fields | self.of.fields if self.of.fields else frozenset()
 
     @property
     def success(self) -> Goal:
@@ -128,8 +130,10 @@ class ControlArm(Attack):
     @property
     def near(self) -> frozenset[str]:
         """The fields that the attack edits in this trial, if the control edits near them."""
-        edited = self.edited or () if self.harmless.is_near else ()
-        return frozenset(x for x in edited if ("options" if x in LETTERS else x) in self.fields)
+        if not self.harmless.is_near:
+            return frozenset()
+        edited, fields = self.edited or (), self.of.fields
+        return frozenset(x for x in edited if not fields or {x, _field(x)} & fields)
 
     def fills(self, item: Question, resources: Resources) -> bool:
         """Return whether the control can ask as often as the attack could."""
@@ -147,6 +151,10 @@ class ControlArm(Attack):
         if "turns" not in self.needs:
             return (yield from steps)
         return (yield from _numbered(steps))
+
+
+def _field(name: str) -> str:
+    return "options" if name in LETTERS else name
 
 
 def control_arm(control: Control, attack: Attack) -> ControlArm:

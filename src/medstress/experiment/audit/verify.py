@@ -339,7 +339,7 @@ def odd_edits(
     seen: set[str] = set()
     spans: set[tuple[str, int, int]] = set()
     if isinstance(attack, EntitySubstitution | DiscreteZoo):
-        field = getattr(attack, "field", "options")
+        field = attack.field if isinstance(attack, EntitySubstitution) else "options"
         spans = {(s.field, s.start, s.end) for s in spans_in(item, rules, field)}
     for at, one in enumerate(calls):
         if (one.role, one.purpose) != (VICTIM, Purpose.ATTACK) or one.edits is None:

@@ -32,6 +32,8 @@ _TAKEN = {
     *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
 }
 """Fields of a request that extra_body may not hold."""
+Left = Literal["max_tokens", "response_format", "seed", "temperature"]
+"""Fields of a request that `omit` may leave out."""
 
 
 class VictimTable(TomlTable):
@@ -54,7 +56,7 @@ class VictimTable(TomlTable):
         "final_statement"
     )
     """How an answer is read from text."""
-    thoughts: tuple[NonEmpty, NonEmpty] | None = None
+    thoughts: Annotated[tuple[NonEmpty, NonEmpty], Field(strict=False)] | None = None
     """Opening and closing mark of its reasoning, which is not the answer, such as
     `["<notes>", "</notes>"]`; usual ones are known."""
     max_new_tokens: Count = 128
@@ -120,7 +122,7 @@ class VictimTable(TomlTable):
     asks for JSON."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
-    omit: tuple[Literal["max_tokens", "response_format", "seed", "temperature"], ...] = ()
+    omit: Annotated[tuple[Left, ...], Field(strict=False)] = ()
     """openai: fields left out of every request, for servers that do not know them."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Number of answered examples before each prompt."""

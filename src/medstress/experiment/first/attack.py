@@ -89,8 +89,8 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
         if choices.budget > 1 and "search" in _parameters(name):
             parameters["search"] = "greedy"  # noise asks about one copy, or searches
     attack = make_attack(name, parameters)
-    if key is not None:
-        parameters[key] = attack.spec()[key]
+    if key is not None and (budget := attack.spec()[key]) is not None:
+        parameters[key] = budget
     groups, remarks = _groups(choices, attack, name)
     return FirstAttack(
         table={"name": name, **parameters}, attack=attack, groups=groups, remarks=remarks
