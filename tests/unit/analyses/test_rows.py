@@ -70,7 +70,7 @@ def test_seeds_are_pooled_and_told_apart() -> None:
         for i in range(10)
     ]
     found = results(planted_run(trials))
-    assert [row.success.asr.hits for row in found.by_seed if row.success] == [5, 6]
+    assert [row.success.asr.hits for row in found.by_seed() if row.success] == [5, 6]
     (pooled,) = found.rows
     assert pooled.success is not None
     assert (pooled.success.asr.hits, pooled.success.asr.n) == (11, 20)
