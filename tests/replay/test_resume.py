@@ -218,7 +218,7 @@ def dropped_data_set(bench, workbench):
         ),
         (changed_prompt, 'victim \'careful\' changed (prompt was "qstab", is "medmcqa")'),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
-        (changed_attack, "attack 'pdws' changed (n was -5, is -6)"),
+        (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
         (changed_budget, "attack 'nearest' changed (budget was 5, is 4)"),
         (dropped_attack, "attack 'farthest' is missing"),
         (dropped_seed, "seeds [0] are missing"),

@@ -250,7 +250,7 @@ REBUILT = {
     "what a query says of itself": (
         f"UPDATE exchanges SET flags = '{{\"probe\":true}}' WHERE trial = {FLIPPED} "
         "AND purpose = 'attack'",
-        "expected call 4 with no further call, found flip_check of victim",
+        "with no further call, found flip_check of victim",
     ),
     "a request in full": (
         'UPDATE exchanges SET request = \'[["choose","What?","ABCD"],0]\' '
@@ -483,7 +483,7 @@ def test_what_a_plug_in_asked_that_is_not_installed_is_judged_by_its_traits(copy
 def test_a_plug_in_with_a_goal_of_its_own_is_not_judged(copy):
     with closing(sqlite3.connect(copy / FILE)) as db:
         (records,) = db.execute("SELECT value FROM manifest WHERE key = 'records'").fetchone()
-    called(copy, "gone", records={k: {**v, "traits": {}} for k, v in json.loads(records).items()})
+    called(copy, "gone", records={k: {**v, "declared": {}} for k, v in json.loads(records).items()})
     found = verify_folder(copy)
     assert found.broken is None
     assert list(found.not_judged) == ["the attack 'gone' is not installed and has its own goal"]
@@ -724,7 +724,7 @@ EDITS = {
     "of the right answer": ([["A", 0, 10, "naproxen"]], "a span of [('B', 0, 9)]"),
     "of an entity of another type": ([["C", 0, 7, "naproxen"]], "a span of [('B', 0, 9)]"),
     "of a part of an entity": ([["B", 0, 4, "naproxen"]], "a span of [('B', 0, 9)]"),
-    "of another field": ([["context", 9, 17, "naproxen"]], "a span of [('B', 0, 9)]"),
+    "of another field": ([["context", 9, 17, "naproxen"]], "an edit of A, B, C, D, options"),
     "of two entities": ([["B", 0, 9, "x"], ["C", 0, 7, "y"]], "one edit"),
     "that makes the right answer again": ([["B", 0, 9, "Colchicine"]], "a name that may be drawn"),
     "that makes an option again": ([["B", 0, 9, "aspirin"]], "a name that may be drawn"),
