@@ -59,7 +59,7 @@ def default_attack(kind: Kind) -> str:
 
     >>> from medstress.kinds import KINDS
     >>> [default_attack(kind) for kind in KINDS]
-    ['entity_substitution', 'swap_noise', 'swap_noise', 'swap_noise']
+    ['entity_substitution', 'swap_noise', 'swap_noise']
     """
     return "entity_substitution" if kind.draws_names else WITHOUT_NAMES
 
