@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from medstress.core import errors
 from medstress.core.errors import UsageError
 from medstress.files import damaged, extras
 from medstress.files.extras import (
@@ -128,7 +127,7 @@ def test_a_folder_of_sources_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(extras, "requires", absent)
     monkeypatch.setattr(damaged, "find_spec", lambda _: None)
-    monkeypatch.setattr(errors, "version", absent)
+    monkeypatch.setattr("importlib.metadata.version", absent)
     assert (requirements("transformers"), lacking_of("transformers")) == ({}, [])
     # pip would ask an index for a package of that name.
     assert told(ModuleNotFoundError(name="torch")).endswith(
