@@ -31,7 +31,7 @@ from medstress.store.trial_digest import wrong_rows
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""
 LOCK = "run.lock"
-FORMAT = 4
+FORMAT = 5
 """The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
