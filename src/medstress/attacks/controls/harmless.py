@@ -67,6 +67,12 @@ class Control(Variants):
         """Ask one variant after another."""
         return (yield from self.ask(item, rng, resources, self.budget))
 
+    def queries(
+        self, item: Question, rng: Generator, resources: Resources, edited: Collection[str]
+    ) -> Iterator[Predict]:
+        """Yield what is asked, in order; `edited` are the fields that the attack edits."""
+        return map(Predict, self.variants(item, rng, resources))
+
     def ask(
         self,
         item: Question,
@@ -84,8 +90,8 @@ class Control(Variants):
             most: how many.
             edited: the fields that the attack edits in this item.
         """
-        variants = map(Predict, self.variants(item, rng, resources))
-        reached: Candidate | None = yield from ask_in_turn(islice(variants, most))
+        queries = self.queries(item, rng, resources, edited)
+        reached: Candidate | None = yield from ask_in_turn(islice(queries, most))
         return reached
 
 
@@ -151,19 +157,12 @@ class NoOp(Control):
         """Return the number of variants."""
         return sum(by_size(places(item)))
 
-    def ask(
-        self,
-        item: Question,
-        rng: Generator,
-        resources: Resources,
-        most: int,
-        edited: Collection[str] = (),
-    ) -> Steps[Candidate | None]:
-        """See `Control.ask`."""
+    def queries(
+        self, item: Question, rng: Generator, resources: Resources, edited: Collection[str]
+    ) -> Iterator[Predict]:
+        """See `Control.queries`."""
         drawn = variants(places(item, edited), rng, edited)
-        queries = (Predict(Candidate(item=item, edits=edits)) for edits in drawn)
-        reached: Candidate | None = yield from ask_in_turn(islice(queries, most))
-        return reached
+        return (Predict(Candidate(item=item, edits=edits)) for edits in drawn)
 
 
 def by_size(places: Sequence[Place]) -> list[int]:
@@ -324,19 +323,12 @@ class Repeat(Control):
         """Return more than any budget."""
         return 1_000_000_000
 
-    def ask(
-        self,
-        item: Question,
-        rng: Generator,
-        resources: Resources,
-        most: int,
-        edited: Collection[str] = (),
-    ) -> Steps[Candidate | None]:
-        """See `Control.ask`; samples are counted on from a drawn one."""
+    def queries(
+        self, item: Question, rng: Generator, resources: Resources, edited: Collection[str]
+    ) -> Iterator[Predict]:
+        """See `Control.queries`; samples are counted on from a drawn one."""
         samples = count(int(rng.integers(FIRST_SAMPLE, _LAST_SAMPLE)))
-        queries = (Predict(Candidate(item=item), sample=sample) for sample in samples)
-        reached: Candidate | None = yield from ask_in_turn(islice(queries, most))
-        return reached
+        return (Predict(Candidate(item=item), sample=sample) for sample in samples)
 
 
 # -- other orders ----------------------------------------------------------------------------------
