@@ -122,16 +122,13 @@ class MedFuzz(TurnAttack):
 
     def with_files(self, base: Path) -> MedFuzz:
         """Return this attack with its prompts and worked questions read, relative to a folder."""
-        prompts, file = self.prompts_in(base), self.exemplars_from
+        prompts, file = self.template, self.exemplars_from
+        if isinstance(prompts, str):
+            prompts = load_prompts(prompts, base)
         if file is not None:
             rows = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
             prompts = replace(prompts, exemplars=rows)
         return replace(self, template=prompts)
-
-    def prompts_in(self, base: Path) -> PromptSet:
-        """Return the set of prompts; a folder is relative to `base`."""
-        template = self.template
-        return load_prompts(template, base) if isinstance(template, str) else template
 
     def turns(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
         """Draw the worked questions of one run."""

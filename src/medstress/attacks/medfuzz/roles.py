@@ -195,6 +195,8 @@ class Attacker:
         item, aim = self.item, "Choose the wrong option that is easiest to make tempting."
         if self.aim is not None:
             aim = f"Aim at option {self.aim}: no other answer counts."
+        elif attempt > 1:
+            aim = "Choose the wrong option to aim at, the same or another one."
         if attempt == 1:
             options = lettered(zip(item.letters, item.options, strict=True))
             shown = f"{item.question}\n{options}"
