@@ -16,7 +16,8 @@ from pydantic import Field
 
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
 from medstress.attacks.medfuzz.judge import evidence
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE, Attacker, RoleSession, Written
+from medstress.attacks.medfuzz.roles import ATTACKER as ATTACKER
+from medstress.attacks.medfuzz.roles import JUDGE, Attacker, RoleSession, Written
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
@@ -186,12 +187,11 @@ class MedFuzz(TurnAttack):
         outcome, pick = "", None
         for attempt in range(1, self.attempts + 1):
             table = "\n".join([_heading(item), *rows])
-            plan = yield from attacker.plan(attempt, outcome, table)
-            planned = {}
-            written = plan
-            if not isinstance(plan, Written | Unreadable):
-                planned = plan.model_dump()
+            first = yield from attacker.plan(attempt, outcome, table)
+            plan, written = (None, first) if isinstance(first, Unreadable) else first
+            if written is None:
                 written = yield from attacker.write(attempt)
+            planned = {} if plan is None else plan.model_dump()
             if isinstance(written, Unreadable):
                 what = "the insertions" if planned else "the plan"
                 lost = {"unreadable": what, "lost": written.cause, "reason": written.reason}
@@ -199,7 +199,6 @@ class MedFuzz(TurnAttack):
                 outcome = f"Attempt {attempt} is lost: {what} could not be used: {written.reason}."
                 rows.append(f"{attempt} | lost: {written.cause}")
                 continue
-            assert isinstance(written, Written)
             objected, judged = yield from self._judged(written, sample, resources)
             record = {
                 **planned,

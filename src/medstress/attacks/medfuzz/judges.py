@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from medstress.attacks.medfuzz.roles import JUDGE, replies
+from medstress.attacks.medfuzz.roles import JUDGE as JUDGE
+from medstress.attacks.medfuzz.roles import replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
 from medstress.core.queries import Steps
