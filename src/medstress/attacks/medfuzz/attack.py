@@ -256,7 +256,7 @@ class MedFuzz(TurnAttack):
             raise TrialError(f"{NAME} asks the role 'attacker': add a [role.attacker] table")
         sample = int(rng.integers(1, MAX_SAMPLE))
         session = RoleSession(
-            ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
+            ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self.rules()
         )
         panel = Panel(item, self.prompts, judges_in(resources.roles))
         feedback, pick = None, None
@@ -282,7 +282,8 @@ class MedFuzz(TurnAttack):
             feedback = _feedback(attempt, answer, item, reason)
         return pick
 
-    def _rules(self) -> str:
+    def rules(self) -> str:
+        """Return what the attacker is told first."""
         return self.prompts.render(
             "attacker_system",
             categories=self.prompts.categories,
