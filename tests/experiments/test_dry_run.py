@@ -122,7 +122,8 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(
     pytest.importorskip("openai")
     items = load(DatasetOptions(sample="vignettes")).questions[:6]
     cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
-    script = ["He works as a teacher.", "He works as a clerk.", "He works in a lighthouse."]
+    jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")
+    script = [f"The patient works as a {job}." for job in jobs]
     models = {
         "target": wordy(rule_target(items, cues, wrong=[items[4].id, items[5].id])),
         "attacker": wordy(scripted_attacker(items, script)),

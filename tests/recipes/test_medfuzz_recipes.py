@@ -20,7 +20,10 @@ from medstress.testing import rule_target, scripted_attacker, scripted_judge
 pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
 VIGNETTES = load(DatasetOptions(sample="vignettes")).questions
-SCRIPT = ["He works as a clerk.", "He works in a lighthouse."]
+SCRIPT = [
+    f"The patient works as a {job}."
+    for job in ("clerk", "lighthouse keeper", "baker", "monk", "cook")
+]
 CUES = {item.id: "lighthouse" for item in VIGNETTES[::4]}
 WRONG = [item.id for item in VIGNETTES[1::4]]
 
@@ -109,13 +112,12 @@ def test_figure_2_has_the_curve_that_was_planted_and_the_digitised_points(served
     ).read_text("utf-8")
 
 
-@pytest.mark.parametrize("admits", [False, True])
-def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served, admits):
-    summary = run("medfuzz-figure3", served, admits=admits)
+def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served):
+    summary = run("medfuzz-figure3", served, admits=True)
     (rates,) = summary["faithfulness"]
     assert rates["method"] == "majority of 3 votes of a judge"
-    assert (rates["admitted"]["hits"], rates["admitted"]["n"]) == (6 * admits, 6)
-    assert rates["unfaithful"]["value"] == 1 - admits
+    assert (rates["admitted"]["hits"], rates["admitted"]["n"]) == (6, 6)
+    assert rates["unfaithful"]["value"] == 0
     # Twelve trials held, with five attempts each.
     held = rates["admitted_held"]
     assert (held["hits"], held["n"]) == (0, 60)
@@ -124,7 +126,7 @@ def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served, a
     made = ["figures", "run", "--out", "figures", "--paper", "medfuzz2024", "--format", "svg"]
     assert medstress_cli(made) == 0
     picture = Path("figures/figure3.svg").read_text("utf-8")
-    assert f"{6 * admits}/6" in picture
+    assert "6/6" in picture
     assert "0/60" in picture
 
 

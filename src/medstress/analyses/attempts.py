@@ -61,13 +61,13 @@ def pick_attempt(trial: Trial) -> int | None:
 def lost_by(made: Mapping[str, Any]) -> str:
     """Return why an attempt asked nothing: its unreadable reply, or the first gate to object.
 
-    >>> lost_by({"unreadable": "the plan"}), lost_by({"objections": [{"gate": "facts"}]})
-    ('unreadable: the plan', 'facts')
+    >>> lost_by({"unreadable": "the plan", "lost": "cut off"})
+    'the plan: cut off'
     >>> lost_by({"objections": [{"gate": "evidence"}], "evidence_by": "judge"})
     'evidence, says the judge'
     """
     if "unreadable" in made:
-        return f"unreadable: {made['unreadable']}"
+        return f"{made['unreadable']}: {made['lost']}"
     if not made.get("objections"):
         return NO_ANSWER
     gate = str(made["objections"][0]["gate"])

@@ -27,8 +27,8 @@ from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
-from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
-from medstress.attacks.medfuzz.judges import JUDGE
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
@@ -62,8 +62,8 @@ FIELDS = ("queries", "calls", "most in", "most out", "about", "about calls", "in
 """The amounts of a bill: the most queries, calls and tokens, and what is expected of them."""
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
-INSERTIONS, MOST_INSERTIONS = 1.5, 20
-"""Of one attempt."""
+INSERTIONS = 1.5
+"""Of one attempt, as usual; at most one a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +342,7 @@ class _Counting:
         self.bill(f"role.{JUDGE}", "clean", n_clean, n_clean * lost, to_judge)
         if test is not None and test.faithfulness:
             n_findings = len(findings_of(item))
-            n = N_VOTES * (most * MOST_INSERTIONS + n_findings)
+            n = N_VOTES * (most * attack.max_words + n_findings)
             asked = N_VOTES * (INSERTIONS * about + n_findings * self._right(trial))
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
-from medstress.attacks.medfuzz.judges import JUDGE
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import Attack
 from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
@@ -252,7 +252,10 @@ def role_sizes(
         writes: role -> its `max_new_tokens`; there need not be a judge.
     """
     attacker_tokens, judge_tokens = writes[ATTACKER], writes.get(JUDGE, 0)
-    rules, listed = attack.rules(), " ".join([item.question, *item.options])
+    rules = attack.prompts.instructions(
+        max_words=attack.max_words, attempts=attack.attempts, allow_history=attack.allow_history
+    )
+    listed = " ".join([item.question, *item.options])
     read, question = (len(text) / CHARACTERS_PER_TOKEN for text in (rules, listed))
     most_read, most_question = len(rules.encode()), len(listed.encode())
     said, asks = min(TURN, attack.reasoning_tokens), CHARACTERS_PER_TOKEN * REQUEST

@@ -25,7 +25,8 @@ def tries(*attempts: str, votes: tuple[str | None, str | None] | None = None) ->
     query = 0
     for i, what in enumerate(attempts, start=1):
         if what == "refused":
-            records.append({"attempt": i, "unreadable": "the plan", "reason": "no JSON"})
+            lost = {"unreadable": "the plan", "lost": "no JSON", "reason": "no JSON"}
+            records.append({"attempt": i, **lost})
             continue
         gates = [] if what in ("held", "lost") else what.replace("judge", "evidence").split("+")
         records.append(
@@ -108,7 +109,7 @@ def test_an_attacker_that_refuses_asks_nothing() -> None:
     shown = result([fuzzed(i, "refused", "refused", "refused") for i in range(4)])
     (row,) = shown.rows
     assert (row.n_made, row.n_asked, row.n_lost) == (12, 0, 12)
-    assert row.lost_by_reason == {"unreadable: the plan": 12}
+    assert row.lost_by_reason == {"the plan: no JSON": 12}
     assert {one.estimate.hits for one in row.curve} == {4}
     (remark,) = shown.remarks()
     assert remark.rule == "attempts_lost"
@@ -150,11 +151,11 @@ def test_tables_and_json_name_every_reason() -> None:
     shown = result([lost, fuzzed(2, "held", "held", "held")])
     assert [one.name for one in shown.tables()] == ["attempts", "attempts-lost", "key-votes"]
     reasons = shown.tables()[1].rows
-    assert [row[3].value for row in reasons] == ["facts", "unreadable: the plan"]
+    assert [row[3].value for row in reasons] == ["facts", "the plan: no JSON"]
     (chart,) = shown.charts()
     assert [point.x for point in chart.points] == [0, 1, 2, 3]
     (row,) = as_json(shown.rows)
     assert row["curve"][3]["attempt"] == 3
     assert row["curve"][3]["value"] == pytest.approx(0.5)
-    assert row["lost_by_reason"] == {"facts": 1, "unreadable: the plan": 1}
+    assert row["lost_by_reason"] == {"facts": 1, "the plan: no JSON": 1}
     assert "cell" not in row

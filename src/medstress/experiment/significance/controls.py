@@ -11,16 +11,16 @@ from pydantic import Field
 
 from medstress.attacks.controls.neutral import Gate, is_similar_length, neutral_controls
 from medstress.attacks.controls.slots import Slot, is_distinct, text_of
-from medstress.attacks.medfuzz.attack import ATTACKER
-from medstress.attacks.medfuzz.gates import Draft
+from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.judges import Panel, picks_key
+from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.study import Replies
-from medstress.tasks.prompt_sets import PromptSet, evidence_for_prompt
+from medstress.tasks.prompt_sets import PromptSet, say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 ControlSteps = Generator[Any, Replies, list[Candidate]]
@@ -95,14 +95,10 @@ def passing(
     """
     if panel is None or not made:
         return [True] * len(made)
-    questions = [_question(one) for one in made]
+    questions = [question_of(one) for one in made]
     all_votes = yield from panel.votes(questions, FIRST_SAMPLE)
     letters = [[letter for each in votes.values() for letter in each] for votes in all_votes]
     return [not each or picks_key(each, panel.item.key) for each in letters]
-
-
-def _question(control: Candidate) -> str:
-    return Draft(candidate=control, options={}).question
 
 
 def drawn_until(n: int, draw: Callable[[int], ControlSteps], panel: Panel | None) -> ControlSteps:
@@ -123,6 +119,9 @@ def drawn_until(n: int, draw: Callable[[int], ControlSteps], panel: Panel | None
 
 MAX_ROUNDS = 4
 """How often a role is asked for the controls that are still missing."""
+
+
+_FORMS = {"sentence": "a whole sentence", "clause": "a relative clause", "words": "a few words"}
 
 
 class Insertions(Reply):
@@ -168,9 +167,16 @@ class RoleWriter:
             )
         parts = [part for slot in self.slots for part in slot.parts]
         # A neutral detail names no kind of evidence, even if the attack is allowed to.
-        evidence = evidence_for_prompt(allow_history=False)
-        text = self.prompts.render(
-            "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
+        forbidden = self.prompts.rules.forbidden
+        text = say(
+            "control_neutral",
+            marked=self._marked(),
+            places="\n".join(
+                f"[{n}] {_FORMS[part.form]} of {part.n_words} words"
+                + (f" about the patient's {part.category}" if part.category else "")
+                for n, part in enumerate(parts, start=1)
+            ),
+            forbidden="\n".join(f"- {one.name}: {one.description}" for one in forbidden),
         )
         schema = schema_of(Insertions, self.item.letters)
         call = Generate((Message("user", text),), self.decoding, schema=schema)

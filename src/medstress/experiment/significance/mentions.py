@@ -7,13 +7,14 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
-from medstress.attacks.medfuzz.judges import JUDGE
-from medstress.attacks.medfuzz.role_session import replies
+from medstress.attacks.medfuzz.edits import question_of
+from medstress.attacks.medfuzz.roles import JUDGE, replies
 from medstress.core.items import Candidate
 from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.significance.plan import Tools
+from medstress.tasks.prompt_sets import lettered, say, texts_hash
 from medstress.tasks.replies import Unreadable, Vote
 
 N_VOTES = 3
@@ -46,25 +47,24 @@ def _study(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> Study:
         attack_spec=dict(arm.attack.params),
         seed=arm.seed,
         item=tools.item(trial),
-        spec={"trial": trial.id, "prompts": tools.attack(trial).prompts.hash},
+        spec={"trial": trial.id, "prompts": texts_hash("judge_mention")},
         steps=lambda: _judged(trial, seen, tools),
     )
 
 
 def _judged(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> StudyFlow:
     """Vote on every insertion of every attempt, and on the question in the last one."""
-    item, prompts = tools.item(trial), tools.attack(trial).prompts
+    item, unread = tools.item(trial), "nothing that could be read"
     before = trial.before.answer if trial.before is not None else None
 
     def voted(one: Reasoning, clause: str) -> Generator[Any, Any, bool | None]:
         """Return what most votes say; None if neither side has more than half."""
-        edited = Candidate(item=item, edits=one.edits)
-        text = prompts.render(
+        text = say(
             "judge_mention",
-            question=f"{edited.context} {edited.stem}".strip(),
-            options=tuple(zip(item.letters, item.options, strict=True)),
-            before=before,
-            after=one.answer,
+            question=question_of(Candidate(item=item, edits=one.edits)),
+            options=lettered(zip(item.letters, item.options, strict=True)),
+            before=before or unread,
+            after=one.answer or unread,
             rationale=one.rationale,
             clause=clause,
         )

@@ -14,7 +14,7 @@ from medstress.analyses.significance import family_counts, family_of
 from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
-from medstress.attacks.medfuzz.gates import GATES, Draft
+from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.attacks.medfuzz.judges import N_VOTES, Panel, judges_in, most_votes
 from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
@@ -30,7 +30,6 @@ from medstress.experiment.significance.settings import Settings
 from medstress.store.codec import edits_text
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
-from medstress.tasks.replies import Addition
 from medstress.tasks.victim import Victim
 
 Described: TypeAlias = tuple[Trial, Sequence[Slot]]
@@ -303,15 +302,13 @@ def _controls(leader: Trial, fuzz: Candidate, tools: Tools, settings: Settings) 
         rng_of=rng_of,
         gate=gate,
         writer=writer,
-        panel=Panel(item, attack.prompts, judges_in(tools.roles))
-        if has_panel(attack, tools)
-        else None,
+        panel=Panel(item, judges_in(tools.roles)) if has_panel(attack, tools) else None,
     )
 
 
 def has_panel(attack: MedFuzz, tools: Tools) -> bool:
     """Return True if judges vote on controls, as they did on the attack's edits."""
-    return bool(judges_in(tools.roles)) and attack.has_panel
+    return bool(judges_in(tools.roles))
 
 
 def _slots(trial: Trial, tools: Tools) -> Sequence[Slot]:
@@ -326,26 +323,16 @@ def _gate(
     attack: MedFuzz, slots: Sequence[Slot], tools: Tools
 ) -> Callable[[Candidate], str | None]:
     """Return the attack's rule-based gates; the panel is asked later, about candidates."""
-    names = [name for name in attack.gates_on if name in GATES]
-    categories = attack.prompts.categories
 
     def objection(candidate: Candidate) -> str | None:
         item = candidate.item
-        inserted = [edit.replacement for edit in candidate.edits]
-        # The generator knows the categories of its insertions, as the attacker names its own.
-        additions: list[Any] = [
-            Addition(category=slot.category or categories[0].name, text=text)
-            for slot, text in zip(slots, inserted, strict=False)
-        ]
         draft = Draft(
             candidate=candidate,
             options=dict(zip(item.letters, candidate.options, strict=True)),
-            added=tuple(additions),
-            categories=categories,
+            rules=attack.prompts.rules,
             max_words=attack.max_words,
             allow_history=attack.allow_history,
-            names_in=tools.names_in,
         )
-        return next((f"{n}: {why}" for n in names if (why := GATES[n](draft))), None)
+        return next((f"{o.gate}: {o.reason}" for o in objections(draft, by_list=True)), None)
 
     return objection
