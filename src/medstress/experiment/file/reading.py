@@ -124,7 +124,8 @@ def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[st
     A judge that names no model is the attacker's. An address and its key go together: a key is
     never sent to another server than the one that it was given for.
     """
-    first = victims[0] if victims else {}
+    first = dict(victims[0]) if victims else {}
+    first.setdefault("backend", "openai" if "base_url" in first else "transformers")
     addressed: dict[str, Any] = {}
     for name in sorted(roles, key=lambda name: name == "judge"):
         role = roles[name]
