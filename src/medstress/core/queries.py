@@ -30,10 +30,6 @@ class Predict:
     never a success."""
     attempt: int | None = None
     """Number of the attempt that asks it, from 1, for attacks whose attempts may ask nothing."""
-    valid: bool | None = None
-    """Whether the key still holds, as far as the other roles that the attack asked can tell."""
-    reason: str | None = None
-    """Who or what says so."""
     sample: int = 0
     """Index of a repetition: calls of queries that differ in it are calls of their own, also where
     their prompts are equal. 0 for all queries but repeats."""

@@ -92,14 +92,12 @@ def predict(
 def flags_of(query: Predict) -> str | None:
     """Return what a query says of itself besides its candidate, as JSON; None if all is default.
 
-    >>> flags_of(Predict(None, attempt=2, valid=False, reason="panel"))
-    '{"attempt":2,"reason":"panel","valid":false}'
+    >>> flags_of(Predict(None, attempt=2)), flags_of(Predict(None))
+    ('{"attempt":2}', None)
     """
     values = {
         "probe": query.probe or None,
         "attempt": query.attempt,
-        "valid": query.valid,
-        "reason": query.reason,
         "sample": query.sample or None,
     }
     flags = {name: value for name, value in values.items() if value is not None}
