@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from medstress.analyses.families import Statistic
+from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
 from medstress.attacks.attacked import AttackedArm
@@ -35,9 +35,6 @@ from medstress.experiment.expected import Size, Usual, expected, size_of, usual_
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
-from medstress.experiment.significance.bounds import bound_of
-from medstress.experiment.significance.controls import MAX_ROUNDS
-from medstress.experiment.significance.settings import settings_of
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.database import FILE
 from medstress.store.earlier_answers import spent_in
@@ -291,8 +288,8 @@ class _Counting:
             self._bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
             self._add_roles(trial, attack, n, about)
-            if tables.test is not None and tables.test.significance:
-                n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
+            if tables.test is not None:
+                n = tables.test.max_calls // TURNS
                 self._bill(label, "tests", n, n * lost, size, growth)
 
     def add_work(self, work: Work, n: int) -> None:
@@ -324,10 +321,8 @@ class _Counting:
             clean = ("votes", role.name, attack.prompts.hash, trial.dataset, trial.item.id)
             n_clean = self._unpaid(clean, votes)
             self._bill(role.label, "clean", n_clean, n_clean, OF_ROLE)
-            if test is not None and test.significance:
-                bound = bound_of(attack.attempts, settings_of(test), votes=votes)
-                n_tests = bound.n_votes if kind == JUDGE else MAX_ROUNDS * bound.n_written
-                self._bill(role.label, "tests", n_tests, 0, OF_ROLE)
+            if test is not None and kind == ATTACKER and test.generator == ATTACKER:
+                self._bill(role.label, "tests", test.max_calls // (TURNS + 1), 0, OF_ROLE)
 
     def _bill(
         self, label: str, part: str, n: int, about: float, size: Size, growth: float = 0
@@ -512,16 +507,35 @@ def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]
 
 
 def _assumed(prepared: Prepared) -> Iterator[str]:
-    """Yield what the bound takes tests to ask, and what it leaves out."""
+    """Yield what tests could show, and what the bound leaves out."""
     test = prepared.experiment.test
     judges = sum(is_judge(role.name) for role in prepared.roles)
     attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
-    if test is not None and test.significance and attacks:
-        settings = settings_of(test)
-        costs = [settings.cost(attack.attempts, one) for attack in attacks for one in Statistic]
-        most = max(settings.plan(cost).most for cost in costs)
-        yield f"[test]: the bound takes every trial for a success with {most:,} controls to the end"
-    if test is not None and test.faithfulness and judges:
+    if test is not None:
+        prices = [
+            ControlPrice(
+                null=Null(test.null),
+                statistic=Statistic.SHARE_CORRECT,
+                attempts=attack.attempts,
+                is_written=test.generator == ATTACKER,
+            )
+            for attack in attacks
+        ]
+        price = max(prices, key=lambda one: one.usual)
+        # Of a hundred attacked items, all lost: what successes must be seen to be found.
+        n_controls = price.controls(test.max_calls)
+        if test.null == "neutral":
+            n_controls = min(n_controls, test.controls)
+        reach = Reach(n_tested=100, n_family=100, n_controls=n_controls, adjust=Adjust(test.adjust))
+        needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
+        yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
+            f"about {n_controls} controls, so that p is at least {reach.p_min:.2g}, and a "
+            f"discovery at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what "
+            "was attacked at that p"
+            if reach.can_show
+            else reach.shortfall(price)
+        )
+    if judges and (test is None or test.faithfulness):
         yield (
             f"not counted: {judges * votes_each(judges)} votes of judges on faithfulness for each "
             "insertion that a model saw, and for up to 5 sentences of each question"

@@ -75,7 +75,6 @@ def _study(
         dataset=place.dataset,
         group=place.group,
         victim=victim,
-        sampled=victim,
         attack_label=arm.attack.label,
         attack_spec=dict(arm.attack.params),
         seed=arm.seed,
