@@ -7,8 +7,8 @@ with up to K insertions, and those where one brought an error are tested togethe
 
     python validation/medfuzz_test.py --to runs/validation/medfuzz_test
 
-Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and power.csv
-(of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
+Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and
+power.csv (of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
 tests/recovery holds a small version against what docs/significance.md says.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 from typing import Any, cast
@@ -160,7 +160,7 @@ class Family:
         return {one for one, p in zip(self.p, adjusted, strict=True) if p <= adjust.level}
 
 
-def tested(
+def attack_and_test(
     world: World,
     strengths: Sequence[Strength],
     *,
@@ -234,7 +234,7 @@ def null_families(
     for number in range(n_families):
         place = [seed, list(TARGETS).index(target), statistic.n_samples, number]
         world = world_of(place, statistic, strength)
-        families.append(tested(world, [strength] * 25, null=null, repertoire=repertoire))
+        families.append(attack_and_test(world, [strength] * 25, null=null, repertoire=repertoire))
     return families
 
 
@@ -242,7 +242,7 @@ def planted_family(
     flips: float,
     repetition: int,
     *,
-    varies: bool = False,
+    spread: float = 0.0,
     max_calls: int = MAX_CALLS,
     only_real: bool = False,
     statistic: Statistic = Statistic.SHARE_CORRECT,
@@ -252,14 +252,16 @@ def planted_family(
     Args:
         flips: probability that a neutral insertion brings an error.
         repetition: number of the family.
-        varies: whether t of neutral insertions varies around 1 - flips, or is that of all.
+        spread: how t of neutral insertions varies around 1 - flips: Beta of this size, so that
+            near 1 a text that flips has any t at all; 0 for the same t everywhere.
         max_calls: for each success.
         only_real: whether the other 18 held, so that the family has the calls of 7 successes.
         statistic: that the target allows.
     """
 
     def neutral(rng: np.random.Generator, _: float) -> float:
-        return _around(rng, 1 - flips) if varies else 1 - flips
+        t = 1 - flips
+        return float(rng.beta(spread * t, spread * flips)) if spread else t
 
     def real(rng: np.random.Generator, _: float) -> float:
         return float(rng.beta(2, 18))
@@ -267,9 +269,11 @@ def planted_family(
     def holds(_: np.random.Generator, __: float) -> float:
         return 1.0
 
-    world = world_of([1, round(1000 * flips), varies, only_real, repetition], statistic, neutral)
+    world = world_of(
+        [1, round(1000 * flips), round(spread), only_real, repetition], statistic, neutral
+    )
     others = holds if only_real else neutral
-    family = tested(world, [real] * 7 + [others] * 18, max_calls=max_calls)
+    family = attack_and_test(world, [real] * 7 + [others] * 18, max_calls=max_calls)
     assert family.n_calls <= max_calls * len(family.p)
     return family
 
@@ -316,22 +320,24 @@ def power_rows(repetitions: int) -> list[dict[str, Any]]:
     """How many of 7 real successes among 25 attacked items are found, at BH .10."""
     rows: list[dict[str, Any]] = []
     for flips in (0.02, 0.10):
-        for varies in (False, True):
+        for spread in (0.0, 8.0, 1.0):
             for only_real in (True, False):
                 for max_calls in (1_000, MAX_CALLS):
                     families = [
                         planted_family(
-                            flips, k, varies=varies, only_real=only_real, max_calls=max_calls
+                            flips, k, spread=spread, only_real=only_real, max_calls=max_calls
                         )
                         for k in range(repetitions)
                     ]
                     found = [len(one.discoveries() & REAL) for one in families]
                     wrong = [len(one.discoveries() - REAL) for one in families]
-                    controls = [n for one in families for k, n in one.n_controls.items() if k in REAL]
+                    controls = [
+                        n for one in families for k, n in one.n_controls.items() if k in REAL
+                    ]
                     rows.append(
                         {
                             "flips": flips,
-                            "varies": varies,
+                            "spread": spread,
                             "others": "held" if only_real else "by chance",
                             "max_calls": max_calls,
                             "families": repetitions,

@@ -30,11 +30,11 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
-from medstress.engine.work import Work
 from medstress.experiment.expected import Size, Usual, expected, size_of, usual_of
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
+from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.database import FILE
 from medstress.store.earlier_answers import spent_in
@@ -199,7 +199,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
 
 
 def follow_up_lines(
-    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+    prepared: Prepared, works: Iterable[tuple[FollowUp, int]], folder: Path
 ) -> Iterator[str]:
     """Yield what tests or explanations cost at most, by model.
 
@@ -212,8 +212,8 @@ def follow_up_lines(
     for work, n in works:
         counting.add_work(work, n)
     for cost in counting.costs()[0]:
-        if cost.calls:
-            parts = [f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls"]
+        if cost.bound:
+            parts = [f"{cost.model}: at most {cost.bound:,} queries"]
             parts += [f"about {cost.tokens:,.0f} tokens for so many"] if cost.tokens else []
             parts += [dollars(cost.usd)] if cost.usd is not None else []
             parts += [f"{cost.minutes:,.2g} minutes"] if cost.minutes is not None else []
@@ -292,10 +292,13 @@ class _Counting:
                 n = tables.test.max_calls // TURNS
                 self._bill(label, "tests", n, n * lost, size, growth)
 
-    def add_work(self, work: Work, n: int) -> None:
-        """Count the queries of a work to its victim; roles are not counted."""
+    def add_work(self, work: FollowUp, n: int) -> None:
+        """Count the queries of a work to its victim, and what a role writes for them."""
         size = size_of(work.victim.task, work.item, work.victim.backend.identity.name)
         self._bill(work.victim.label, "tests", n, n, size)
+        if work.spec.get("generator") == ATTACKER:  # one call of every four
+            n_written = n * TURNS // (TURNS + 1)
+            self._bill(f"role.{ATTACKER}", "tests", n_written, n_written, OF_ROLE)
 
     def costs(self) -> tuple[list[Cost], Cost]:
         """Return what every model costs, and their sum."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -239,14 +239,11 @@ def _words(part: Part, kind: Facts, subject: str, rng: Generator, used: set[str]
     """Draw words for one part: facts of groups that are not used yet."""
     is_brief = part.form is Form.WORDS or (part.form is Form.SENTENCE and part.n_words < SHORT)
     head = "" if is_brief else "who " if part.form is Form.CLAUSE else f"{subject} "
-    own: Sequence[Sequence[str]] = [(word,) for word in kind.words] if is_brief else kind.facts
-    others = [] if is_brief else [group for one in lexicon() if one != kind for group in one.facts]
     most = part.n_words + max(SLACK * part.n_words, 1)
     for _ in range(MAX_TRIES):
         pieces, text = list[str](), ""
         wanted = part.n_words * (1 + SLACK * (rng.random() - 0.5))
-        # Where a text takes more facts than its kind has groups, others follow.
-        for group in (*_shuffled(own, rng), *_shuffled(others, rng)):
+        for group in _groups(kind, rng, is_brief=is_brief):
             piece = group[int(rng.integers(len(group)))]
             longer = f"{head}{_joined([*pieces, piece])}"
             if piece not in used and len(longer.split()) <= most:
@@ -260,8 +257,13 @@ def _words(part: Part, kind: Facts, subject: str, rng: Generator, used: set[str]
     raise TrialError(f"the lexicon of neutral facts has no text of {part.n_words} words")
 
 
-def _shuffled(groups: Sequence[Sequence[str]], rng: Generator) -> list[Sequence[str]]:
-    return [groups[int(i)] for i in rng.permutation(len(groups))]
+def _groups(kind: Facts, rng: Generator, *, is_brief: bool) -> Iterator[Sequence[str]]:
+    """Yield groups in drawn order: of a kind; where a text takes more facts than it has, of others."""
+    own: Sequence[Sequence[str]] = [(word,) for word in kind.words] if is_brief else kind.facts
+    yield from (own[int(i)] for i in rng.permutation(len(own)))
+    if not is_brief:
+        others = [group for one in lexicon() if one is not kind for group in one.facts]
+        yield from (others[int(i)] for i in rng.permutation(len(others)))
 
 
 def _joined(pieces: Sequence[str]) -> str:

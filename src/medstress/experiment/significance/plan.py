@@ -161,7 +161,7 @@ class Family:
         yield f"{self.name}: " + (
             f"about {reach.n_controls} controls a success, so that p is at least "
             f"{reach.p_min:.2g}; a discovery at {reach.adjust.level:g} by {reach.adjust.words} "
-            f"takes {reach.n_needed} successes at that p"
+            f"takes {reach.n_needed} of them at that p"
             if reach.can_show
             else reach.shortfall(price)
         )
