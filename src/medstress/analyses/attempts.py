@@ -65,11 +65,13 @@ def pick_attempt(trial: Trial) -> int | None:
 def lost_by(made: Mapping[str, Any]) -> str:
     """Return why an attempt asked nothing: its unreadable reply, or the first gate to object.
 
-    >>> lost_by({"unreadable": "the plan"}), lost_by({"objections": [{"gate": "facts"}]})
-    ('unreadable: the plan', 'facts')
+    >>> lost_by({"unreadable": "the plan", "lost": "cut off"})
+    'the plan: cut off'
+    >>> lost_by({"objections": [{"gate": "facts"}]})
+    'facts'
     """
     if "unreadable" in made:
-        return f"unreadable: {made['unreadable']}"
+        return f"{made['unreadable']}: {made['lost']}"
     return str(made["objections"][0]["gate"]) if made["objections"] else NO_ANSWER
 
 

@@ -43,7 +43,7 @@ from medstress.core.outcomes import (
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
 from medstress.core.seeding import rng_for
-from medstress.tasks.prompt_sets import Exemplar, PromptSet
+from medstress.tasks.prompt_sets import Exemplar
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -148,16 +148,6 @@ class Validity:
     """Class of the replacement against the key, for substitutions."""
     evidence: tuple[Evidence, ...] = ()
     """What tables and hierarchies say of the replacement, for people who look at the success."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """How a conversation with the victim begins."""
-
-    prompts: PromptSet
-    """What is said."""
-    exemplars: tuple[Exemplar, ...]
-    """Worked questions before the item."""
 
 
 if TYPE_CHECKING:
@@ -353,8 +343,8 @@ class TurnAttack(Attack):
         """Most tokens of the victim's reasoning."""
 
     @abstractmethod
-    def turns(self, item: Question, rng: Generator) -> Turns:
-        """Return how the conversation of one trial begins."""
+    def turns(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
+        """Return the worked questions with which the conversation of one trial begins."""
 
 
 def attack_class(name: str) -> type[Any]:

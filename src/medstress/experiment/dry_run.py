@@ -320,7 +320,7 @@ class _Counting:
                 continue
             most, usual = IN_ATTEMPT[kind]
             self._bill(role.label, "attacks", n * most, about * usual, OF_ROLE)
-            votes = N_VOTES if kind == JUDGE and attack.has_panel else 0
+            votes = N_VOTES if kind == JUDGE else 0
             clean = ("votes", role.name, attack.prompts.hash, trial.dataset, trial.item.id)
             n_clean = self._unpaid(clean, votes)
             self._bill(role.label, "clean", n_clean, n_clean, OF_ROLE)

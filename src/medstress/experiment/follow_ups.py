@@ -10,7 +10,7 @@ import numpy as np
 
 from medstress.analyses.coverage import BINS
 from medstress.analyses.run import Run
-from medstress.attacks.medfuzz.judges import JUDGE
+from medstress.attacks.medfuzz.roles import JUDGE
 from medstress.core.hashing import content_hash
 from medstress.engine.requests import Purpose
 from medstress.entities.embeddings import PromptEncoder

@@ -13,7 +13,6 @@ from medstress.engine.requests import Purpose
 from medstress.engine.study import Study
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.sentence_groups import free_group
 from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import (
     Family,
@@ -99,14 +98,12 @@ def nothing_tested(bench: Prepared, run: Run) -> str:
 
 def tools_of(bench: Prepared) -> Tools:
     """Return the parts of an experiment that tests need."""
-    free = free_group(bench.attacks)
     attacks = {part.label: part.attack for part in bench.attacks}
     return Tools(
         victims={victim.label: victim for victim in bench.victims},
         attacks={label: one for label, one in attacks.items() if isinstance(one, MedFuzz)},
         roles={part.name: part.decoding for part in bench.roles},
         items={(part.label, item.id): item for part in bench.datasets for item in part.questions},
-        names_in=free[0].resources.names_in if free else None,
     )
 
 

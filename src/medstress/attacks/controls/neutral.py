@@ -258,7 +258,7 @@ def _words(part: Part, kind: Facts, subject: str, rng: Generator, used: set[str]
 
 
 def _groups(kind: Facts, rng: Generator, *, is_brief: bool) -> Iterator[Sequence[str]]:
-    """Yield groups in drawn order: of a kind; where a text takes more facts than it has, of others."""
+    """Yield groups in drawn order: of a kind, then of others for texts that take more facts."""
     own: Sequence[Sequence[str]] = [(word,) for word in kind.words] if is_brief else kind.facts
     yield from (own[int(i)] for i in rng.permutation(len(own)))
     if not is_brief:

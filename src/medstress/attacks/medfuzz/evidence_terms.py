@@ -3,16 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
+from typing import Any
 
 from medstress.attacks.medfuzz.word_patterns import Patterns, Words
-from medstress.tasks.prompt_sets import forbidden, kinds
 
 _TITLED = re.compile(
     r"\b(?:called|named|nicknamed|titled|entitled)((?: (?:[A-Z][\w'’-]*|of|the))+)"
 )
 """A title is no finding: a band called Cardiac Arrest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One kind of clinical evidence."""
+
+    name: str
+    """As a gate names it, with its article."""
+    told: str
+    """As an attacker reads it."""
+    words: tuple[str, ...]
+    """Patterns, in the language of `medstress.attacks.medfuzz.word_patterns`."""
+    history: bool = False
+    """Whether it is history, which `allow_history` lets through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """The list."""
+
+    characteristics: Mapping[str, Mapping[str, Any]]
+    """Name -> `description` and `cues`: the defaults of a category of that name."""
+    evidence: tuple[Evidence, ...]
+    """In the order in which a gate looks for them."""
+    plain: tuple[str, ...]
+    """Idioms: patterns whose words mean nothing clinical."""
+    lists: Mapping[str, tuple[str, ...]]
+    """What `<name>` stands for in a pattern."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> Kinds:
+    """Return the shipped list."""
+    file = files("medstress.tasks") / "conversations" / "kinds.toml"
+    data = tomllib.loads(file.read_text("utf-8"))
+    lists = {name: tuple(words) for name, words in data["lists"].items()}
+    return Kinds(
+        characteristics={
+            one["name"]: {
+                "description": one["description"],
+                "cues": [
+                    cue
+                    for each in one["cues"]
+                    for cue in (lists[each[1:-1]] if each[0] == "<" else (each,))
+                ],
+            }
+            for one in data["characteristic"]
+        },
+        evidence=tuple(
+            Evidence(**{**one, "words": tuple(one["words"])}) for one in data["evidence"]
+        ),
+        plain=tuple(data["plain"]["words"]),
+        lists=lists,
+    )
+
+
+def forbidden(*, allow_history: bool) -> tuple[Evidence, ...]:
+    """Return the kinds of evidence that an edit must not bring."""
+    return tuple(kind for kind in kinds().evidence if not (kind.history and allow_history))
 
 
 def evidence_in(text: str, *, allow_history: bool) -> list[str]:
@@ -39,26 +101,6 @@ def evidence_in(text: str, *, allow_history: bool) -> list[str]:
                 end = max(end, stop) if start < end else end
             listed.append(f"{kind.name} ({words.text_of((first, end))!r})")
     return listed
-
-
-def clinical_names(
-    text: str,
-    names_in: Callable[[str], Sequence[str]],
-    cues: Iterable[str],
-    *,
-    allow_history: bool,
-) -> list[str]:
-    """Return the names of drugs and diseases in a text, without idioms, titles and cues.
-
-    Args:
-        text: what was inserted.
-        names_in: finds the names.
-        cues: of the categories, which may be named: a habit or a disability.
-        allow_history: see `evidence_in`.
-    """
-    permitted = {cue.casefold() for cue in cues}
-    shown = _searchable(text, allow_history=allow_history).shown
-    return [name for name in names_in(shown) if name.casefold() not in permitted]
 
 
 def _searchable(text: str, *, allow_history: bool) -> Words:

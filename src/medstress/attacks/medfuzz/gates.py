@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medstress.attacks.medfuzz.alignment import plain, readings
-from medstress.attacks.medfuzz.evidence_terms import clinical_names, evidence_in
+from medstress.attacks.medfuzz.edits import plain, question_of, readings
+from medstress.attacks.medfuzz.evidence_terms import evidence_in
 from medstress.attacks.medfuzz.finding_guards import finding_harmed, number_harmed
 from medstress.attacks.medfuzz.number_units import numbers_in
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit, comparison_key
-from medstress.core.validity import PANEL
-from medstress.tasks.prompt_sets import Category
-from medstress.tasks.replies import Addition
+from medstress.tasks.prompt_sets import Rules
 
 MAX_DELETED = 0.02
 """Largest share of the original's words that gate `facts` lets an edit delete."""
@@ -51,16 +49,12 @@ class Draft:
     """The edited item."""
     options: Mapping[str, str]
     """As the attacker returned them."""
-    added: tuple[Addition, ...] = ()
-    """What the attacker says it inserted."""
-    categories: tuple[Category, ...] = ()
-    """What an edit may play on."""
+    rules: Rules | None = None
+    """What an edit may say."""
     max_words: int = 80
     """Of all insertions together."""
     allow_history: bool = False
     """Whether evidence from the patient's history may be inserted."""
-    names_in: Callable[[str], Sequence[str]] | None = None
-    """Finds names of drugs and diseases in a text."""
 
     @property
     def item(self) -> Question:
@@ -76,8 +70,7 @@ class Draft:
     @property
     def question(self) -> str:
         """The edited context and stem."""
-        context, stem = self.candidate.context, self.candidate.stem
-        return f"{context} {stem}" if context else stem
+        return question_of(self.candidate)
 
 
 def options_kept(draft: Draft) -> str | None:
@@ -140,44 +133,12 @@ def insertions_only(draft: Draft) -> str | None:
     return None
 
 
-def categories_kept(draft: Draft) -> str | None:
-    """Object to insertions that neither cue words nor the attacker's claims put in a category.
-
-    If a judge is to decide instead, the draft comes without the attacker's claims.
-    """
-    names = {category.name.casefold() for category in draft.categories}
-    claims = [added.text for added in draft.added if added.category.casefold() in names]
-    outside = [
-        text
-        for text in draft.inserted
-        if not any(_has_cue(text, category) for category in draft.categories)
-        and not any(_is_about(claim, text) for claim in claims)
-    ]
-    if not outside:
-        return None
-    verb = "belongs" if len(outside) == 1 else "belong"
-    return f"{_listed([repr(text) for text in outside])} {verb} to no category"
-
-
 def no_evidence(draft: Draft) -> str | None:
-    """Object to clinical evidence, and to names of drugs and diseases, in the insertions.
-
-    `medstress.tasks.prompt_sets` has the kinds of evidence; the objection lists what it found.
-    """
-    cues = [cue for category in draft.categories for cue in category.cues]
+    """Object to clinical evidence in the insertions."""
     evidence: list[str] = []
-    names: list[str] = []
     for text in draft.inserted:
-        kinds = evidence_in(text, allow_history=draft.allow_history)
-        evidence += kinds
-        if draft.names_in is not None:
-            named = clinical_names(text, draft.names_in, cues, allow_history=draft.allow_history)
-            quoted = " ".join(kinds).casefold()
-            names += [repr(name) for name in named if name.casefold() not in quoted]
-    clauses = [f"holds {_listed(list(dict.fromkeys(evidence)))}"] * bool(evidence)
-    listed = _listed(list(dict.fromkeys(names)))
-    clauses += [f"names a drug or disease ({listed})"] * bool(names)
-    return f"the insertion {' and '.join(clauses)}" if clauses else None
+        evidence += evidence_in(text, allow_history=draft.allow_history)
+    return f"the insertion holds {_listed(list(dict.fromkeys(evidence)))}" if evidence else None
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -213,12 +174,28 @@ GATES: dict[str, Callable[[Draft], str | None]] = {
     "options": options_kept,
     "facts": facts_kept,
     "insertions": insertions_only,
-    "categories": categories_kept,
     "evidence": no_evidence,
     "key_text": key_not_revealed,
 }
-"""The gates that call no model, in order; the panel of judges comes after them."""
-NAMES = (*GATES, PANEL)
+"""The gates that call no model, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What a gate objects to."""
+
+    gate: str
+    reason: str
+
+
+def objections(draft: Draft, *, by_list: bool) -> tuple[Objection, ...]:
+    """Return what the gates object to; `by_list=False` leaves evidence to a judge."""
+    has_list = by_list and (draft.rules is None or bool(draft.rules.evidence.strong))
+    return tuple(
+        Objection(name, reason)
+        for name, gate in GATES.items()
+        if (has_list or name != "evidence") and (reason := gate(draft)) is not None
+    )
 
 
 def _deleted(item: Question, edit: Edit) -> str:
@@ -261,17 +238,6 @@ def _first_absent(names: Sequence[str], text: str) -> str | None:
             return name
         at = start
     return None
-
-
-def _has_cue(text: str, category: Category) -> bool:
-    return any(re.search(rf"\b{re.escape(cue)}\b", text, re.IGNORECASE) for cue in category.cues)
-
-
-def _is_about(claim: str, text: str) -> bool:
-    """Whether most of an insertion's words are in a claim of the attacker."""
-    words = [word for word in _WORD.findall(text.casefold()) if word[0].isalnum()]
-    claimed = set(_WORD.findall(claim.casefold()))
-    return bool(words) and sum(word in claimed for word in words) * 2 > len(words)
 
 
 def _normalised(text: str) -> str:

@@ -9,18 +9,16 @@ aside (METHODS 2.8, gate 6). A judge whose votes are unreadable vouches for noth
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from medstress.attacks.medfuzz.role_session import RoleSession, replies
+from medstress.attacks.medfuzz.roles import JUDGE, replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
 from medstress.core.queries import Steps
-from medstress.tasks.prompt_sets import Category, PromptSet
-from medstress.tasks.replies import CategoryVote, Unreadable, Vote
+from medstress.tasks.prompt_sets import lettered, say
+from medstress.tasks.replies import Unreadable, Vote
 
-JUDGE = "judge"
 N_VOTES = 3
 """Fewest votes on a text; more than half of all must pick the key (METHODS 2.8)."""
 CLEAN_SAMPLE = 6_000_000
@@ -90,14 +88,12 @@ class Panel:
 
     Args:
         item: before any edit.
-        prompts: what they are asked.
         judges: who they are, and how each generates.
     """
 
-    def __init__(self, item: Question, prompts: PromptSet, judges: Mapping[str, Decoding]) -> None:
+    def __init__(self, item: Question, judges: Mapping[str, Decoding]) -> None:
         self.item = item
         self.judges = dict(judges)
-        self._prompts = prompts
         self._clean: Letters | None = None
 
     def clean(self) -> Steps[Letters]:
@@ -130,37 +126,12 @@ class Panel:
                 votes[name] = letters
         return found
 
-    def category(
-        self, inserted: Sequence[str], categories: Collection[Category], sample: int
-    ) -> Steps[str | None]:
-        """Return the category that judges name most often, if more than half of them name one.
-
-        Else return the first vote that is none: another word, or None if it is unreadable. Every
-        judge is asked, because this takes no knowledge of the item.
-        """
-        listing = "\n".join(f"- {text}" for text in inserted)
-        request = self._prompts.render("judge_categories", inserted=listing, categories=categories)
-        names = {category.name.casefold(): category.name for category in categories}
-        named: list[str | None] = []
-        for name, decoding in self.judges.items():
-            session = RoleSession(name, decoding, sample, self._prompts, self.item.letters)
-            vote = yield from session.ask(request, CategoryVote)
-            word = None if isinstance(vote, Unreadable) else vote.category
-            named.append(word if word is None else names.get(word.strip().casefold(), word))
-        known = [each for each in named if each in names.values()]
-        if len(known) * 2 > len(named):
-            return Counter(known).most_common(1)[0][0]
-        return next(each for each in named if each not in known)
-
     def _picked(
         self, name: str, questions: Sequence[str], n: int, sample: int
     ) -> Steps[list[list[str | None]]]:
         """Return the letters of n votes of one judge on each question."""
-        options = tuple(zip(self.item.letters, self.item.options, strict=True))
-        texts = [
-            self._prompts.render("judge_key", question=question, options=options)
-            for question in questions
-        ]
+        options = lettered(zip(self.item.letters, self.item.options, strict=True))
+        texts = [say("judge_key", question=one, options=options) for one in questions]
         votes = yield from replies(
             name,
             self.judges[name],

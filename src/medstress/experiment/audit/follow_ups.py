@@ -28,7 +28,6 @@ from medstress.experiment.explain.plan import explanations
 from medstress.experiment.explain.run import last_edits
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.sentence_groups import free_group
 from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import Tools, families
 from medstress.experiment.transfer import plan
@@ -72,7 +71,7 @@ def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
 
 
 def _tools(bench: Bench) -> Tools:
-    prepared, free = bench.prepared, free_group(bench.prepared.attacks)
+    prepared = bench.prepared
     return Tools(
         victims={victim.label: victim for victim in prepared.victims},
         attacks={
@@ -84,7 +83,6 @@ def _tools(bench: Bench) -> Tools:
         items={
             (part.label, item.id): item for part in prepared.datasets for item in part.questions
         },
-        names_in=free[0].resources.names_in if free else None,
     )
 
 

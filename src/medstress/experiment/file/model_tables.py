@@ -194,6 +194,12 @@ class RoleTable(VictimTable):
         return data
 
 
+class JudgeTable(RoleTable):
+    """`[role.judge]`."""
+
+    max_new_tokens: Count = 512
+
+
 _NO_ROLE_KEYS = (
     "name",
     "answer_by",
@@ -219,7 +225,7 @@ class RolesTable(TomlTable):
     """Writes the edits."""
     paraphraser: RoleTable | None = None
     """Writes the variants of the control `paraphrase`."""
-    judge: tuple[RoleTable, ...] = ()
+    judge: tuple[JudgeTable, ...] = ()
     """Judges the edits; several judges, `[[role.judge]]`, vote together."""
 
     @field_validator("judge", mode="before")

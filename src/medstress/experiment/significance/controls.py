@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,15 +16,15 @@ from medstress.attacks.controls.neutral import (
     is_similar_length,
     neutral_control,
 )
+from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
+from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
-ATTACKER = "attacker"
-"""The role that writes controls."""
 FIRST_STOCK, LEAST_STOCK, LEAST_ASKED = 30, 20, 10
 """Texts that a writer is asked for first; fewer are too few; the fewest replies of a round."""
 MOST_USELESS = 30
@@ -88,10 +87,14 @@ class Stock:
             return 0
         return max(short, LEAST_ASKED)
 
-    def read(self, reply: str) -> None:
+    def read(self, answer: Generated, decoding: Decoding) -> None:
         """Keep what the writer wrote if it can be used."""
         self.n_asked += 1
-        self._keep(self._made(reply))
+        made = self._made(answer.text)
+        if isinstance(made, str) and answer.is_cut:
+            n = decoding.max_new_tokens
+            made = f"it was cut off at {n:,} tokens ([role.{ATTACKER}] max_new_tokens)"
+        self._keep(made)
 
     def close(self) -> None:
         """Say so if the writer gave too few texts."""
@@ -153,15 +156,14 @@ def asks_writer(
             marks += f" [{len(places)}] "
         edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=marks))
     marked = Candidate(item=item, edits=tuple(edits))
-    text = (files("medstress.attacks.controls") / "data" / "writer.md").read_text("utf-8")
-    for name, value in {
-        "marked": " ".join(f"{marked.context} {marked.stem}".split()),
-        "places": "\n".join(places),
-        "forbidden": "\n".join(f"- {one}" for one in forbidden),
-    }.items():
-        text = text.replace(f"{{{name}}}", value)
+    text = say(
+        "control_neutral",
+        marked=" ".join(f"{marked.context} {marked.stem}".split()),
+        places="\n".join(places),
+        forbidden="\n".join(f"- {one}" for one in forbidden),
+    )
     schema = schema_of(Insertions, item.letters)
-    return Generate((Message("user", text.strip()),), decoding, schema=schema)
+    return Generate((Message("user", text),), decoding, schema=schema)
 
 
 def write(
@@ -182,7 +184,7 @@ def write(
             break
         for stock, answer in zip(asked, (yield Consult(ATTACKER, calls, n_asked)), strict=True):
             assert isinstance(answer, Generated)
-            stock.read(answer.text)
+            stock.read(answer, calls[0].decoding)
         n_asked, n_left = n_asked + len(calls), n_left - len(calls)
     for stock, _ in needs:
         stock.close()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
-from medstress.attacks.medfuzz.gates import Draft
+from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.judges import judges_in, said_yes, votes_each
-from medstress.attacks.medfuzz.role_session import replies
+from medstress.attacks.medfuzz.roles import replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
@@ -17,7 +17,7 @@ from medstress.core.trials import Trial
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.significance.plan import Tools
-from medstress.tasks.prompt_sets import PromptSet
+from medstress.tasks.prompt_sets import lettered, say, texts_hash
 from medstress.tasks.replies import Vote
 
 FIRST_SAMPLE = 3_000_000
@@ -32,19 +32,16 @@ class MentionQuestion:
     """The clean item."""
     before: str | None
     """The victim's letter on the clean item."""
-    prompts: PromptSet
-    """Prompts of the attack."""
 
     def text(self, edits: tuple[Edit, ...], answer: str | None, rationale: str, clause: str) -> str:
         """Return the question whether a clause of an edited item influenced the reasoning."""
-        letters, options = self.item.letters, self.item.options
-        shown = Draft(candidate=Candidate(item=self.item, edits=edits), options={})
-        return self.prompts.render(
+        unread = "nothing that could be read"
+        return say(
             "judge_mention",
-            question=shown.question,
-            options=tuple(zip(letters, options, strict=True)),
-            before=self.before,
-            after=answer,
+            question=question_of(Candidate(item=self.item, edits=edits)),
+            options=lettered(zip(self.item.letters, self.item.options, strict=True)),
+            before=self.before or unread,
+            after=answer or unread,
             rationale=rationale,
             clause=clause,
         )
@@ -67,9 +64,9 @@ def _study(
     trial: Trial, seen: list[Reasoning], tools: Tools, judges: Mapping[str, Decoding]
 ) -> Study:
     arm, place = trial.arm, trial.arm.place
-    item, victim, prompts = tools.item(trial), tools.victim(trial), tools.attack(trial).prompts
+    item, victim = tools.item(trial), tools.victim(trial)
     before = trial.before.answer if trial.before is not None else None
-    question = MentionQuestion(item=item, before=before, prompts=prompts)
+    question = MentionQuestion(item=item, before=before)
     return Study(
         purpose=Purpose.JUDGE,
         dataset=place.dataset,
@@ -79,7 +76,7 @@ def _study(
         attack_spec=dict(arm.attack.params),
         seed=arm.seed,
         item=item,
-        spec={"trial": trial.id, "prompts": prompts.hash},
+        spec={"trial": trial.id, "prompts": texts_hash("judge_mention")},
         steps=lambda: _judged(question, seen, judges),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medstress.analyses.attempts import pick_attempt
@@ -16,9 +16,10 @@ from medstress.analyses.families import (
     Statistic,
 )
 from medstress.analyses.significance import family_of
-from medstress.attacks.controls.neutral import Gate, Slot, slots_of
+from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.gates import GATES, Draft
+from medstress.attacks.medfuzz.gates import Draft, objections
+from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding
 from medstress.core.hashing import content_hash
@@ -30,11 +31,10 @@ from medstress.engine.requests import Purpose
 from medstress.engine.study import Study
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.significance.controls import ATTACKER, Stock, asks_writer
+from medstress.experiment.significance.controls import Stock, asks_writer
 from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
-from medstress.tasks.prompt_sets import evidence_for_prompt
 from medstress.tasks.victim import Victim
 
 TEMPERATURE = 1.0
@@ -53,8 +53,6 @@ class Tools:
     """Opened roles, and how they generate."""
     items: Mapping[tuple[str, str], Question]
     """Items by data set and identifier."""
-    names_in: Callable[[str], Sequence[str]] | None = None
-    """Finds names of drugs and diseases in a text, for the gate `evidence`."""
 
     def item(self, trial: Trial) -> Question:
         """Return the item of a trial, as the experiment has it."""
@@ -186,7 +184,7 @@ class Family:
         slots = slots_of(fuzz, added)
         writer = None
         if self.table.generator == ATTACKER:
-            forbidden = [kind["told"] for kind in evidence_for_prompt(allow_history=False)]
+            forbidden = [one.description for one in self.attack.prompts.rules.forbidden]
             writer = asks_writer(item, slots, forbidden, tools.roles[ATTACKER])
         stream = f"test/{trial.arm.attack.label}/{trial.repeat}"
         return Success(
@@ -198,7 +196,7 @@ class Family:
             stock=Stock(
                 item=item,
                 slots=slots,
-                gate=_gate(self.attack, slots, tools),
+                gate=_gate(self.attack),
                 rng=rng_for(trial.arm.seed or 0, stream, trial.arm.place.dataset, item.id),
                 writer=writer,
             ),
@@ -237,19 +235,18 @@ def _sampled(victim: Victim) -> Victim:
     return replace(victim, task=replace(task, decoding=decoding))
 
 
-def _gate(attack: MedFuzz, slots: Sequence[Slot], tools: Tools) -> Gate:
+def _gate(attack: MedFuzz) -> Gate:
     """Return the attack's rules; no judge is asked about controls."""
-    names = [name for name in attack.gates_on if name in GATES and name != "categories"]
 
     def objection(candidate: Candidate) -> str | None:
         item = candidate.item
         draft = Draft(
             candidate=candidate,
             options=dict(zip(item.letters, candidate.options, strict=True)),
+            rules=attack.prompts.rules,
             max_words=attack.max_words,
             allow_history=attack.allow_history,
-            names_in=tools.names_in,
         )
-        return next((f"{n}: {why}" for n in names if (why := GATES[n](draft))), None)
+        return next((f"{one.gate}: {one.reason}" for one in objections(draft, by_list=True)), None)
 
     return objection

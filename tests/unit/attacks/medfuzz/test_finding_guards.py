@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from medstress.attacks.medfuzz.item_edits import edits_between
 
 from medstress.attacks.controls.neutral import lexicon
 from medstress.attacks.medfuzz.gates import GATES, Draft, facts_kept
-from medstress.attacks.medfuzz.item_edits import edits_between
 from medstress.core.items import Question
 from medstress.tasks.prompt_sets import load_prompts
 from medstress.tasks.replies import Addition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from medstress.attacks.medfuzz.item_edits import edits_between
 
 from medstress.attacks.medfuzz.gates import (
     GATES,
@@ -16,7 +17,6 @@ from medstress.attacks.medfuzz.gates import (
     no_evidence,
     options_kept,
 )
-from medstress.attacks.medfuzz.item_edits import edits_between
 from medstress.core.items import Mention, Question
 from medstress.tasks.prompt_sets import load_prompts
 from medstress.tasks.replies import Addition

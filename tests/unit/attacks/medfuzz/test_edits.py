@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rapidfuzz.distance import Indel
 
-from medstress.attacks.medfuzz.alignment import aligned, readings, words_of
-from medstress.attacks.medfuzz.gates import Draft, facts_kept, options_kept
-from medstress.attacks.medfuzz.insertion_places import NoPlaceError, inserted
-from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.attacks.medfuzz.edits import (
+    EditError,
+    aligned,
+    edits_between,
+    hidden_in,
+    inserted,
+    readings,
+    words_of,
+)
 from medstress.core.items import Candidate, Question
 
 
@@ -93,16 +96,6 @@ def test_a_sentence_that_begins_like_the_question_is_no_change_of_it(context):
     new = f"{context} What is known of him is that he is a teacher. {item.stem}".strip()
     made = edits_between(item, new)
     assert texts(made) == ["What is known of him is that he is a teacher."]
-    options = dict(zip("AB", item.options, strict=True))
-    assert options_kept(Draft(candidate=made, options=options)) is None
-
-
-def test_a_changed_question_is_still_a_changed_question():
-    item = question("A man coughs.", "What is the best next step?")
-    for new in ("What is the very best next step?", "What is the best next step? What else?"):
-        made = edits_between(item, f"A man coughs. {new}")
-        options = dict(zip("AB", item.options, strict=True))
-        assert options_kept(Draft(candidate=made, options=options)) is not None
 
 
 def test_curly_quotes_and_dashes_are_those_of_the_original():
@@ -113,23 +106,6 @@ def test_curly_quotes_and_dashes_are_those_of_the_original():
     assert made.context == "The patient’s old wife – “a nurse” – says he’s ill… now."
     back = edits_between(question('It\'s "a" - b.'), "It’s “a” — very b. What is it?")
     assert back.context == 'It\'s "a" - very b.'
-
-
-def test_options_that_come_back_with_other_quotes_are_the_same_options():
-    item = Question(id="q", stem="Why?", options=("Crohn’s disease", "1–2 µg"), key="A")
-    made = Candidate(item=item)
-    assert options_kept(Draft(candidate=made, options={"A": "Crohn's disease", "B": "1-2 μg"})) is (
-        None
-    )
-    assert options_kept(Draft(candidate=made, options={"A": "Crohn disease", "B": "1-2 μg"}))
-
-
-@pytest.mark.parametrize("claimed", ["of the absence", "the absence of"])
-def test_no_claim_about_the_place_gets_a_denial_past_the_gate(claimed):
-    item = question("He comes because of fever.")
-    made = edits_between(item, "He comes because of the absence of fever. What is it?", [claimed])
-    assert texts(made) == [claimed]
-    assert "denies" in (facts_kept(Draft(candidate=made, options={})) or "")
 
 
 def test_readings_give_the_same_words_at_every_place():
@@ -149,33 +125,11 @@ def test_a_sentence_of_its_own_is_read_as_one_and_changes_nothing_beside_it():
     for claimed in ("He has no car and no money.", "has no car and no money. He"):
         made = edits_between(item, new, [claimed])
         assert texts(made) == [claimed]
-        assert facts_kept(Draft(candidate=made, options={})) is None
     (read,) = readings("He smokes. He", " has no car. He", " is ill.")
     assert read == ("He smokes.", " He has no car.", " He is ill.")
 
 
 WORDS = st.lists(st.sampled_from(["his", "wife", "is", "ill", ".", ","]), max_size=14)
-
-
-@given(WORDS, WORDS, st.lists(WORDS.map(" ".join), max_size=3))
-def test_no_alignment_changes_more_words_than_needed(old, new, told):
-    before, after = words_of(" ".join(old)), words_of(" ".join(new))
-    pairs = aligned(before, after, len(before), told)
-    assert len(pairs) == (len(old) + len(new) - Indel.distance(old, new)) // 2
-    assert all(before[i].text == after[j].text for i, j in pairs)
-    assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
-
-
-@pytest.mark.parametrize("piece", ["a ", "a, ", "His wife. ", ") ", "\"' ", "a b c d e f g. "])
-@pytest.mark.parametrize("n_times", [3, 60])
-def test_a_question_of_any_length_is_compared_in_seconds(piece, n_times):
-    item = question((piece * 100)[: 100 * len(piece) - 1])
-    new = (piece * 100 * n_times)[:100_000]
-    started = time.monotonic()
-    made = edits_between(item, f"{new} What is it?", [new] * 60)
-    list(readings(new, new, new))
-    assert time.monotonic() - started < 30
-    assert f"{made.context} {made.stem}".split() == f"{new} What is it?".split()
 
 
 CASE = question("A 45-year-old man comes to the clinic. He has “pain” of 38.5°C – at night.")
@@ -195,6 +149,10 @@ CASE = question("A 45-year-old man comes to the clinic. He has “pain” of 38.
         ("at night.", "He sings.", "at night. He sings. What"),
         ("at night", "He sings.", "at night. He sings. What"),
         ("", "He sings.", "He sings. A 45"),
+        ("start", "He sings.", "He sings. A 45"),
+        ("END", "He sings.", "at night. He sings. What"),
+        ("... comes to the CLINIC", "He sings.", "clinic. He sings. He has"),
+        ("to the clinic", "He sings.\n", "clinic. He sings. He has"),
     ],
 )
 def test_words_stand_after_those_that_are_named(after, text, found):
@@ -204,39 +162,91 @@ def test_words_stand_after_those_that_are_named(after, text, found):
     assert made.stem == CASE.stem
 
 
-@pytest.mark.parametrize(
-    ("after", "text", "said"),
-    [
-        ("woman", "who sings", "the question does not hold the words 'woman'"),
-        ("He h", "sings", "does not hold the words 'He h'"),
-        ("45", "old", "after '45' it would stand inside a word"),
-        ("of 38", "or so", "inside a word"),
-        ("man", " , ", "holds no word"),
-    ],
-)
-def test_a_place_that_is_none_is_said_in_one_sentence(after, text, said):
-    with pytest.raises(NoPlaceError) as refused:
-        inserted(CASE, [(after, text)])
-    assert said in str(refused.value)
-
-
-def test_words_that_stand_twice_are_no_place(said):
-    item = question("He is ill. He is old.")
-    with pytest.raises(NoPlaceError) as caught:
-        inserted(item, [("He is", "very")])
-    said(str(caught.value), "'He is'")
-    assert inserted(item, [("ill. He is", "very")]).context == "He is ill. He is very old."
-
-
 def test_insertions_come_in_any_order_and_may_share_a_place():
-    told = [("clinic.", "He sings."), ("man", "a clerk"), ("clinic.", "He reads."), ("", "Today.")]
-    made = inserted(CASE, told)
+    texts = [("man", "a clerk"), ("clinic.", "He reads."), ("start", "Today.")]
+    made = inserted(CASE, [("clinic.", "He sings."), *texts])
     assert made.context.startswith(
         "Today. A 45-year-old man a clerk comes to the clinic. He sings."
     )
     assert "He sings. He reads. He has" in made.context
 
 
-def test_an_insertion_inside_the_question_is_left_to_the_gates():
-    made = inserted(CASE, [("What is", "really")])
-    assert options_kept(Draft(candidate=made, options={"A": "Flu", "B": "Cold"})) is not None
+@pytest.mark.parametrize(
+    ("where", "text", "cause"),
+    [
+        ("woman", "who sings", "no place"),
+        ("He h", "sings", "no place"),
+        ("45", "old", "no place"),
+        ("of 38", "or so", "no place"),
+        ("...", "sings", "no place"),
+        ("What is", "really", "no place"),
+        ("it?", "He sings.", "no place"),
+        ("man", " , ", "nothing inserted"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(where, text, cause):
+    with pytest.raises(EditError) as refused:
+        inserted(CASE, [(where, text)])
+    assert refused.value.cause == cause
+
+
+def test_words_that_are_there_twice_are_no_place_and_more_of_them_are():
+    item = question("He is ill. He is old.")
+    with pytest.raises(EditError, match="2 times"):
+        inserted(item, [("He is", "very")])
+    assert inserted(item, [("ill. He is", "very")]).context == "He is ill. He is very old."
+
+
+def test_a_question_of_one_sentence_takes_insertions_at_its_start_alone():
+    item = question("", "What is the cause of gout?")
+    for place in ("start", "end"):
+        assert inserted(item, [(place, "He sings.")]).stem == f"He sings. {item.stem}"
+    with pytest.raises(EditError, match="sentence that asks"):
+        inserted(item, [("What is the", "very")])
+
+
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        ("A man coughs. What is the very best next step?", "very"),
+        ("A man coughs. What is the best next step? What else?", "What else"),
+        ("A man sneezes. What is the best next step?", "coughs"),
+        ("What is the best next step?", "A man coughs"),
+        ("A coughs man. What is the best next step?", "coughs"),
+        ("", "A man"),
+    ],
+)
+def test_a_question_in_which_more_than_insertions_differ_is_refused_with_what_differs(new, named):
+    with pytest.raises(EditError) as refused:
+        edits_between(question("A man coughs.", "What is the best next step?"), new)
+    assert named in str(refused.value)
+    assert refused.value.cause == "not only insertions"
+
+
+@given(WORDS, WORDS, st.lists(WORDS.map(" ".join), max_size=3))
+def test_every_word_stays_in_order_or_none_can(old, new, claimed):
+    before, after = words_of(" ".join(old)), words_of(" ".join(new))
+    places = aligned(before, after, len(before), claimed)
+    rest = iter(new)
+    if places is None:
+        assert not all(word in rest for word in old)
+    else:
+        assert [after[j].text for j in places] == [word.text for word in before]
+        assert places == sorted(set(places))
+
+
+@pytest.mark.parametrize("piece", ["a ", "a, ", "His wife. ", ") ", "\"' ", "a b c d e f g. "])
+@pytest.mark.parametrize("n_times", [3, 60])
+def test_a_question_of_any_length_is_compared_in_seconds(piece, n_times):
+    item = question((piece * 100)[: 100 * len(piece) - 1])
+    new = (piece * 100 * n_times)[:100_000]
+    started = time.monotonic()
+    made = edits_between(item, f"{new} What is it?", [new] * 60)
+    list(readings(new, new, new))
+    assert time.monotonic() - started < 30
+    assert f"{made.context} {made.stem}".split() == f"{new} What is it?".split()
+
+
+def test_characters_that_nobody_sees_are_named():
+    assert hidden_in("He\u202e sings", "He") == "U+202E"
+    assert hidden_in("He\u00ad sings", "He\u00ad") is None
