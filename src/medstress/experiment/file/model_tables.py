@@ -41,8 +41,9 @@ class VictimTable(TomlTable):
 
     name: NonEmpty | None = None
     """Name in results; default: the model or target."""
-    backend: NonEmpty
-    """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's."""
+    backend: NonEmpty = "transformers"
+    """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's; default:
+    `openai` with a `base_url`, else `transformers`."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the server's name for the model."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -136,6 +137,12 @@ class VictimTable(TomlTable):
     such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _served(cls, data: Any) -> Any:
+        is_served = isinstance(data, Mapping) and "base_url" in data and "backend" not in data
+        return {"backend": "openai", **data} if is_served else data
 
     @model_validator(mode="after")
     def _keys_of_others(self) -> VictimTable:
