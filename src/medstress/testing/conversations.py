@@ -100,7 +100,9 @@ def scripted_judge(
 
 
 def _item(text: str, items: Sequence[Question]) -> Question:
+    # Vignettes may end in the same sentence.
     found = [item for item in items if item.stem in text]
+    found = [item for item in found if item.context[:40] in text] or found
     if not found:
         raise ValueError(f"a scripted model got a prompt without any of its items: {text!r}")
     return found[-1]
