@@ -318,6 +318,21 @@ def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder
     assert (printed.out + printed.err).count("attacks itself") == 1
 
 
+def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(folder, capsys):
+    pytest.importorskip("openai")
+    few = ("role.attacker.max_new_tokens=4", "experiment.controls=false", "attack.runs=1")
+    keys = [part for key in few for part in ("--set", key)]
+    with ConversationServer(both, model="both", cuts=True) as server:
+        code = run_alone(server, *keys, "--set", 'require={metric="asr", max_high=1.0}')
+    summary = Run(folder / "run").summary()
+    (attempts,), (requirement,) = summary["attempts"], summary["requirements"]
+    assert attempts["lost_by_reason"] == {"the plan: cut off": 8 * 5}
+    assert (code, requirement["met"]) == (3, None)
+    assert "nothing is known" in " ".join(summary["verdict"]["lines"])
+    lost = rows_of(Run(folder / "run"))[0].attempts[1]
+    assert "[role.attacker] max_new_tokens" in lost["reason"]
+
+
 def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
     pytest.importorskip("openai")
     keys = ("--set", "experiment.controls=false", "--set", "attack.runs=1")
