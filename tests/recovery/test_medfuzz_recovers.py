@@ -7,8 +7,7 @@ import json
 import pytest
 
 from medstress.api.run import Run, run
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import tiny_questions
 from rows import rows_of
 

@@ -25,10 +25,9 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
-from medstress.store.inquiries import StoredInquiry
-from medstress.store.reader import RunReader
+from medstress.store.counts import Spending
+from medstress.store.reader import RunReader, StoredInquiry
 from medstress.store.reviews import Review
-from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")

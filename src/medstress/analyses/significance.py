@@ -51,7 +51,7 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.means import difference_of_few
 from medstress.stats.permutation import p_values
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "test"
 SCOPES, REFUSED = "tests", "refused: "

@@ -36,11 +36,8 @@ from medstress.core.outcomes import Goal, Replaced, Verdict
 from medstress.core.queries import Ask, Consult, Note, Predict, Steps
 from medstress.core.text import edits_of
 from medstress.core.validity import RULE
-from medstress.engine.asking import OutOfTimeError
-from medstress.engine.requests import VICTIM, Purpose
-from medstress.engine.running_work import RunningWork
 from medstress.engine.trial import DEFECT
-from medstress.engine.work import Result, Work
+from medstress.engine.work import VICTIM, OutOfTimeError, Purpose, Result, RunningWork, Work
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Draws

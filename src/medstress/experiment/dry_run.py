@@ -39,9 +39,8 @@ from medstress.experiment.significance.bounds import bound_of
 from medstress.experiment.significance.controls import MAX_ROUNDS
 from medstress.experiment.significance.settings import settings_of
 from medstress.stats.power import ASSUMED, detectable
+from medstress.store.counts import Price, spent_in
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import spent_in
-from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")

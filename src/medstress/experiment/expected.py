@@ -19,8 +19,8 @@ from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.items import Question
 from medstress.experiment.plan.plan import Prepared
+from medstress.store.counts import EarlierAnswers, earlier_answers
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import EarlierAnswers, earlier_answers
 from medstress.store.shared_cache import FILE as CACHE_FILE
 from medstress.store.shared_cache import SharedCache, cache_folder
 from medstress.tasks.conversation import Conversation

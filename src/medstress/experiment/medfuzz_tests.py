@@ -12,8 +12,8 @@ from medstress.analyses.significance import PURPOSE
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study
+from medstress.engine.inquiry import Study
+from medstress.engine.work import Purpose
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sentence_groups import free_group
 from medstress.experiment.significance.bounds import bound_of

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from medstress.core.calls import Answer
 from medstress.core.hashing import canonical_json
 from medstress.store.reader import StoredTrial
-from medstress.store.registered_rows import BegunTrial, PlannedTrial
+from medstress.store.rows import BegunTrial, PlannedTrial
 
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
 """(data set, group, victim, attack, parameters, seed)"""

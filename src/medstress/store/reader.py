@@ -20,18 +20,21 @@ from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
 from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
-from medstress.store import reviews
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.counts import Counts, count
+from medstress.store.counts import Counts, Spending, count, read_spending, read_totals
 from medstress.store.database import FILE
-from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
-from medstress.store.missing import never_began, no_run
-from medstress.store.opening import explain, interpreting, open_for_reading, restrict
-from medstress.store.review_store import stored_reviews
+from medstress.store.opening import (
+    explain,
+    interpreting,
+    never_began,
+    no_run,
+    open_for_reading,
+    restrict,
+)
+from medstress.store.reviews import Review, in_order, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
-from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.views import make_views
+from medstress.store.views import INQUIRIES, make_views
 
 R = TypeVar("R")
 Arm: TypeAlias = tuple[str, str, str, str, int | None]
@@ -227,9 +230,9 @@ class RunReader:
         )
         return {own: about for own, about in rows if about is not None}
 
-    def reviews(self) -> list[reviews.Review]:
+    def reviews(self) -> list[Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
-        return reviews.in_order(stored_reviews(self.folder))
+        return in_order(stored_reviews(self.folder))
 
     def attack_edits(self) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
@@ -426,3 +429,50 @@ def _raw(body: str) -> str:
         thought += "</think>" if thought and answer.text else ""
         return f"{thought}{answer.text or answer.note or ''}"
     return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInquiry:
+    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    seed: int | None
+    item_id: str
+    purpose: str
+    spec: dict[str, Any]
+    outcomes: list[str]
+    reached: bool | None
+    note: str | None
+    findings: dict[str, Any] | None
+    calls: int = 0
+    """Calls that it consumed, of models and roles."""
+
+
+def read_inquiries(db: sqlite3.Connection) -> Iterator[StoredInquiry]:
+    """Yield all finished inquiries and studies, answered or not, in the order of asking."""
+    rows = db.execute(
+        "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
+        "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
+        "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
+        f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
+    )
+    for *place, result in rows:
+        record = json.loads(result)
+        yield StoredInquiry(
+            dataset=place[0],
+            group=place[1],
+            victim=place[2],
+            attack=place[3],
+            seed=place[4],
+            item_id=place[5],
+            purpose=record["purpose"],
+            spec=record["told"],
+            outcomes=record["outcomes"],
+            reached=record.get("reached"),
+            note=record.get("note"),
+            findings=record.get("found"),
+            calls=place[6],
+        )

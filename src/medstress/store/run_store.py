@@ -9,6 +9,8 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +18,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.calls import Answer
+from medstress.core.calls import FROM_CACHE, Answer
 from medstress.core.errors import StoreError
 from medstress.core.items import Item
 from medstress.files.writing import (
@@ -26,11 +28,9 @@ from medstress.files.writing import (
     refuse_link,
     refuse_occupied,
 )
-from medstress.store import forgetting
-from medstress.store.calls_in_flight import CallsInFlight
-from medstress.store.chain import RUN_CHAIN, commits_after, head
+from medstress.store.chain import RUN_CHAIN, commits_after, finish, head
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.computed import Computed, computed_keys, read_computed
+from medstress.store.counts import Spending, read_spending, read_totals
 from medstress.store.database import (
     FILE,
     LOCK,
@@ -41,21 +41,28 @@ from medstress.store.database import (
     take_over,
     translated,
 )
-from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.key_index import NEWEST, CallsInFlight, KeyIndex
 from medstress.store.opening import check_file
-from medstress.store.registered_rows import (
+from medstress.store.reviews import remove_reviews
+from medstress.store.root import keep_root
+from medstress.store.rows import (
     BegunTrial,
+    EndedFollowUp,
     PlannedTrial,
     append_findings,
     append_manifest,
+    attempts,
     find_or_add_arm,
+    follow_ups,
+    forget_all,
+    forget_failed,
+    is_unanswered,
+    item_hashes,
+    n_lost,
+    open_ids,
     register_trial,
     update_metadata,
 )
-from medstress.store.review_store import remove_reviews
-from medstress.store.root import keep_root
-from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.trial_digest import finish
 from medstress.store.views import DISTANCES, SIMILARITY, make_schema, make_views
 
 A_MOMENT = 0.2
@@ -182,7 +189,7 @@ class RunStore:
             )
             try:
                 self._read_keys()
-                self._attempts = dict(self._run(forgetting.attempts))
+                self._attempts = dict(self._run(attempts))
                 self._in_flight = CallsInFlight(self._db, self._find)
             except BaseException:
                 self._abandon()
@@ -326,32 +333,32 @@ class RunStore:
             How many trials begin again.
         """
         before = self._attempts
-        self._attempts = self._run(lambda db: forgetting.forget_failed(db, purposes))
+        self._attempts = self._run(lambda db: forget_failed(db, purposes))
         return sum(self._attempts.values()) - sum(before.values())
 
     def n_lost(self, purposes: Iterable[str] = ()) -> int:
         """Return how many trials `forget_failed` would begin again."""
-        return self._run(lambda db: forgetting.n_lost(db, purposes))
+        return self._run(lambda db: n_lost(db, purposes))
 
-    def follow_ups(self) -> list[forgetting.EndedFollowUp]:
+    def follow_ups(self) -> list[EndedFollowUp]:
         """Return every follow-up that has ended."""
-        return self._run(forgetting.follow_ups)
+        return self._run(follow_ups)
 
     def open_ids(self) -> set[str]:
         """Return the ids of the trials and follow-ups that have begun and not ended."""
-        return self._run(forgetting.open_ids)
+        return self._run(open_ids)
 
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""
-        return self._run(forgetting.is_unanswered)
+        return self._run(is_unanswered)
 
     def begin_anew(self) -> None:
         """Delete everything that a run without answers holds."""
-        self._run(forgetting.forget_all)
+        self._run(forget_all)
 
     def item_hashes(self) -> list[tuple[str, str, str]]:
         """Return data set, id and hash of every item whose trials have begun."""
-        return self._run(forgetting.item_hashes)
+        return self._run(item_hashes)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
@@ -456,7 +463,7 @@ class RunStore:
         return dict(self._fetch(chosen, json.dumps(rows)))
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Store exchanges, as `medstress.engine.ledger.Exchange` lists them."""
+        """Store exchanges, as `medstress.engine.work.Exchange` lists them."""
         given, attempts = list(rows), self._attempts
         answers = self._find([row[6] for row in given])
         derived, others = [], []
@@ -476,3 +483,65 @@ class RunStore:
             insert_rows(db, "main.exchanges", others, or_else="OR IGNORE")
 
         self._db.submit(write)
+
+
+_KEYS = "SELECT id, key FROM answers WHERE id > ? AND trial > ? ORDER BY id LIMIT ?"
+_PAGE = 20_000
+"""Answers that are fetched together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An answer computed by this run."""
+
+    key: bytes
+    """Its cache key."""
+    victim: str
+    """Label of the victim of the trial that asked."""
+    role: str | None
+    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
+    answer: Answer
+    """The answer."""
+    seconds: float
+    """Time that a worker spent on it."""
+
+
+def read_computed(db: sqlite3.Connection, rows: Sequence[int]) -> list[Computed]:
+    """Return the computed answers in these rows of `answers`."""
+    chosen, listed = "SELECT value FROM json_each(?)", (json.dumps(list(rows)),)
+    asked = f"SELECT answer, role FROM exchanges WHERE answer IN ({chosen})"
+    roles = dict(db.execute(asked, listed).fetchall())
+    found = db.execute(
+        "SELECT s.id, s.key, a.victim, s.body, s.tokens_in, s.tokens_out, s.seconds "
+        "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
+        f"WHERE s.id IN ({chosen})",
+        listed,
+    )
+    return [
+        Computed(
+            key=key,
+            victim=victim,
+            role=roles.get(row),
+            answer=decode_answer(body, t_in, t_out),
+            seconds=seconds,
+        )
+        for row, key, victim, body, t_in, t_out, seconds in found
+    ]
+
+
+def computed_keys(
+    run: Callable[[Callable[[sqlite3.Connection], list[Any]]], list[Any]],
+) -> Iterator[dict[bytes, int]]:
+    """Yield key -> row of the computed answers in the ledger, page by page.
+
+    Args:
+        run: does work with the ledger's connection.
+    """
+    last = 0
+    while rows := run(partial(_page, after=last)):
+        last = rows[-1][0]
+        yield {key: row for row, key in rows}
+
+
+def _page(db: sqlite3.Connection, after: int) -> list[tuple[int, bytes]]:
+    return db.execute(_KEYS, (after, FROM_CACHE, _PAGE)).fetchall()

@@ -28,13 +28,11 @@ from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import PANEL, REVIEW
 from medstress.store.codec import decode_answer
+from medstress.store.counts import Spending
 from medstress.store.database import FILE
-from medstress.store.inquiries import StoredInquiry
 from medstress.store.opening import interpreting
-from medstress.store.reader import RunReader, StoredTrial, read
-from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
-from medstress.store.reviews import Review
-from medstress.store.spending import Spending
+from medstress.store.reader import RunReader, StoredInquiry, StoredTrial, read
+from medstress.store.reviews import Review, reviews_digests, stored_rooms, with_reviews
 
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""

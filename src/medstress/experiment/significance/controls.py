@@ -19,7 +19,7 @@ from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.engine.study import Replies
+from medstress.engine.inquiry import Replies
 from medstress.tasks.prompt_sets import PromptSet, evidence_for_prompt
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 

@@ -14,7 +14,7 @@ from medstress.core.errors import TrialError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import edit_rows
-from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.engine.inquiry import ConversationRequest, HoldConversations, Replies, StudyFlow
 from medstress.experiment.significance.controls import Controls, drawn_until, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.stats.permutation import LEAST_CONTROLS, ControlPlan, is_as_hard

@@ -14,8 +14,8 @@ from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study, StudyFlow
+from medstress.engine.inquiry import Study, StudyFlow
+from medstress.engine.work import Purpose
 from medstress.experiment.significance.plan import Tools
 from medstress.tasks.prompt_sets import PromptSet
 from medstress.tasks.replies import Vote

@@ -20,8 +20,8 @@ from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
 from medstress.core.seeding import rng_for
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study, StudyFlow
+from medstress.engine.inquiry import Study, StudyFlow
+from medstress.engine.work import Purpose
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.significance.bounds import Bound, bound_of
 from medstress.experiment.significance.controls import Controls, RoleWriter
