@@ -2,7 +2,7 @@
 
 An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
 controls of a significance test require. Both are journalled, answered, cached and replayed like a
-trial. Their calls count in the ledger under `other`, and the store keeps them apart from the trials.
+trial. Their calls count in the ledger under `other`, and the store keeps them apart from trials.
 """
 
 from __future__ import annotations

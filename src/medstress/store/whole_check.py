@@ -30,7 +30,7 @@ from medstress.store.root import (
     kept_roots,
     last_rows,
 )
-from medstress.store.rows import UNFINISHED
+from medstress.store.views import UNFINISHED
 
 _PAYERS = (
     "SELECT id FROM main.answers WHERE trial > 0 AND trial NOT IN (SELECT id FROM main.trials)"
