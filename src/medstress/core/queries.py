@@ -13,6 +13,8 @@ from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json
 from medstress.core.outcomes import Prediction
 
+ATTACKER, JUDGE = "attacker", "judge"
+"""Roles that MedFuzz asks; of several judges, all but the first have a number: `judge.2`."""
 LOOKAHEAD = 32
 """Queries built ahead, so that a large budget takes no more memory than a small one. Back ends
 compute fewer than this early, because an answer may make the rest needless."""
@@ -141,3 +143,12 @@ def clean_answer() -> Generator[Step, Replies, Prediction]:
     (reply,) = yield CleanAnswer()
     assert isinstance(reply, Prediction)
     return reply
+
+
+def is_judge(role: str) -> bool:
+    """Whether a role is a judge, the only one or one of several.
+
+    >>> is_judge("judge"), is_judge("judge.2"), is_judge("attacker")
+    (True, True, False)
+    """
+    return role.partition(".")[0] == JUDGE

@@ -106,11 +106,13 @@ def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:
     return tuple(replace(request, sample=request.sample + sample) for request in requests)
 
 
-def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
+def consult(
+    step: Consult, purpose: Purpose = Purpose.ATTACK
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
     """Ask another role; equal calls of one step get different sample indices."""
     replies = yield CallRound(
         role=step.role,
-        purpose=Purpose.ATTACK,
+        purpose=purpose,
         query=None,
         call=0,
         requests=tuple(

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
 
-from medstress.core.calls import Answer, Call, Reply, Request
+from medstress.core.calls import Answer, Reply
 from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
-from medstress.engine.asking import answer_all, answers_of, predict
+from medstress.engine.asking import answer_all, consult, predict
 from medstress.engine.work import CallRound, Purpose, UnansweredError
 from medstress.tasks.flows import changed
 from medstress.tasks.multiple_choice import Flow
@@ -35,35 +35,46 @@ class InquiryVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
-    """Candidates of one item, asked of one victim in order until one is a success."""
+class _Asked:
+    """What inquiries and studies have in common."""
 
     purpose: Purpose
-    """`transfer` or `reuse`."""
+    """`transfer` or `reuse`; of studies `test`, `judge` or `explain`."""
     dataset: str
     """Label of the data set."""
     group: str
     """Label of the entity group."""
     victim: Victim
-    """The model that is asked."""
+    """The model that is asked, as the attack asks it."""
     attack_label: str
-    """Label of the attack whose successes are asked; the calls count in its ledger row."""
+    """Label of the attack that it is about; the calls count in its ledger row."""
     attack_spec: dict[str, Any]
     """The attack's parameters, as stored with the arm of its trials."""
     seed: int | None
     """Seed of that row."""
-    goal: Goal
-    """Decides whether an answer is a success: the goal of the attack on this item."""
     item: Question
     """The item."""
-    candidates: tuple[Candidate, ...]
-    """Asked in this order; may be empty."""
     spec: dict[str, Any]
-    """What the analysis needs to interpret the answers; stored beside them (as `told`) and part of
-    the id."""
+    """What defines it and what the analysis needs to interpret the answers, as JSON values; stored
+    beside the result (as `told`) and part of the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
     place: ClassVar[int] = 0
+
+    def _hash_with(self, *more: Any) -> str:
+        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
+        item = [self.item.id, self.item.hash]
+        return content_hash([self.purpose.value, place, item, *more, self.spec])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry(_Asked):
+    """Candidates of one item, asked of one victim in order until one is a success."""
+
+    goal: Goal
+    """Decides whether an answer is a success: the goal of the attack on this item."""
+    candidates: tuple[Candidate, ...]
+    """Asked in this order; may be empty."""
 
     def start(self) -> InquiryFlow:
         """See `inquire`."""
@@ -72,10 +83,7 @@ class Inquiry:
     @property
     def id(self) -> str:
         """Content hash of the candidates and their purpose."""
-        edits = [edit_rows(candidate.edits) for candidate in self.candidates]
-        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
-        item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, edits, self.spec])
+        return self._hash_with([edit_rows(candidate.edits) for candidate in self.candidates])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,35 +185,13 @@ StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class Study(_Asked):
     """A study of one item with one victim."""
 
-    purpose: Purpose
-    """`test` or `judge`."""
-    dataset: str
-    """Label of the data set."""
-    group: str
-    """Label of the entity group."""
-    victim: Victim
-    """The model, asked as the attack asks."""
     sampled: Victim
     """The same victim at the temperature of the statistic."""
-    attack_label: str
-    """Label of the attack: the ledger row the study counts in."""
-    attack_spec: dict[str, Any]
-    """The attack's parameters, as stored with the arm of its trials."""
-    seed: int | None
-    """Seed of that row."""
-    item: Question
-    """The item."""
-    spec: dict[str, Any]
-    """All that defines the study, as JSON values; stored beside its findings (as `told`) and part
-    of the id."""
     steps: Callable[[], StudyFlow]
     """Starts the generator; it takes the same steps in every process."""
-    has_deadline: ClassVar[bool] = False
-    repeat: ClassVar[int] = 0
-    place: ClassVar[int] = 0
 
     def start(self) -> InquiryFlow:
         """See `conduct_study`."""
@@ -214,9 +200,7 @@ class Study:
     @property
     def id(self) -> str:
         """Content hash of its place in the ledger, its item and its spec."""
-        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
-        item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, self.spec])
+        return self._hash_with()
 
 
 def conduct_study(study: Study) -> InquiryFlow:
@@ -247,10 +231,11 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
         while True:
             replies: Replies
             if isinstance(step, Consult):
-                replies = yield from _consult(study, step)
-            else:
-                replies = yield from _converse(study, step, n_held)
-                n_held += len(step.conversations)
+                replies = yield from consult(step, study.purpose)
+            else:  # side by side, turn by turn, until all have ended
+                flows = [_flow(study, talk) for talk in step.conversations]
+                replies = yield from answer_all(flows, study.purpose, n_held)
+                n_held += len(flows)
             step = steps.send(replies)
     except StopIteration as stop:
         found: dict[str, Any] = stop.value
@@ -259,44 +244,10 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
         steps.close()
 
 
-def _converse(
-    study: Study, look: HoldConversations, n_held: int
-) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
-    """Hold the conversations of a step side by side, turn by turn, until all have ended."""
-    flows = [_flow(study, talk) for talk in look.conversations]
-    return (yield from answer_all(flows, study.purpose, n_held))
-
-
 def _flow(study: Study, talk: ConversationRequest) -> Flow:
-    flow = (study.victim if talk.sample is None else study.sampled).flow(talk.candidate)
-    offset = _offset(study, talk)
-    if not offset:
-        return flow
-    return changed(flow, lambda request: replace(request, sample=request.sample + offset))
-
-
-def _offset(study: Study, talk: ConversationRequest) -> int:
     if talk.sample is None:
-        return 0
+        return study.victim.flow(talk.candidate)
     task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
-    return FIRST_SAMPLE + talk.sample * task.n_samples
-
-
-def _consult(
-    study: Study, step: Consult
-) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
-    # A repeated call of one step is another sample; otherwise one answer would come back twice.
-    requests: list[Request] = []
-    seen: dict[Call, int] = {}
-    for call in step.calls:
-        seen[call] = seen.get(call, -1) + 1
-        requests.append(Request(call, step.sample + seen[call]))
-    replies = yield CallRound(
-        role=step.role,
-        purpose=study.purpose,
-        query=None,
-        call=0,
-        requests=tuple(requests),
-        candidate=None,
-    )
-    return answers_of(replies)
+    offset = FIRST_SAMPLE + talk.sample * task.n_samples
+    flow = study.sampled.flow(talk.candidate)
+    return changed(flow, lambda request: replace(request, sample=request.sample + offset))

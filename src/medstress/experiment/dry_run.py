@@ -22,13 +22,14 @@ from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
-from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
-from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.judges import N_VOTES, votes_each
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Measured
+from medstress.core.queries import ATTACKER, JUDGE, is_judge
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
 from medstress.experiment.expected import Size, Usual, expected, size_of, usual_of

@@ -37,7 +37,7 @@ from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.views import INQUIRIES, make_views
 
 R = TypeVar("R")
-Arm: TypeAlias = tuple[str, str, str, str, int | None]
+ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
 
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
@@ -61,15 +61,13 @@ class StoredTrial:
     """One finished trial, as stored."""
 
     trial: int
+    """Its row."""
     trial_id: str
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    spec: str
-    seed: int | None
-    repeat: int
+    arm: int
+    """Row of its arm (`RunReader.arms`)."""
     item: int
+    """Row of its item (`RunReader.items`)."""
+    repeat: int
     verdict: str
     result: dict[str, Any]
     n_paid: int
@@ -193,10 +191,14 @@ class RunReader:
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     @cached_property
-    def _arms(self) -> dict[int, Arm]:
-        """Row of an arm -> data set, group, victim, attack and seed."""
+    def arms(self) -> dict[int, ArmKey]:
+        """Row of an arm -> data set, group, victim, label of the attack and seed."""
         rows = self._db.execute("SELECT id, dataset, grp, victim, attack, seed FROM arms")
         return {row: (dataset, *rest) for row, dataset, *rest in rows}
+
+    def specs(self) -> dict[int, str]:
+        """Return row of an arm -> the parameters of its attack, as JSON."""
+        return dict(self._db.execute("SELECT id, spec FROM arms"))
 
     @cached_property
     def _counts(self) -> Counts:
@@ -211,12 +213,11 @@ class RunReader:
         """Yield all finished trials in the plan's order."""
         queries = self._counts.queries.tolist()
         rows = self._db.execute(
-            "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
-            "t.repeat, t.item, t.verdict, t.result FROM trials t JOIN arms a ON a.id = t.arm "
-            f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
+            "SELECT id, trial_id, arm, item, repeat, verdict, result FROM trials "
+            f"WHERE verdict NOT IN {INQUIRIES} ORDER BY id"
         )
         for *values, result in rows:
-            yield StoredTrial(*(*values, orjson.loads(result), *queries[values[0]]))
+            yield StoredTrial(*values, orjson.loads(result), *queries[values[0]])
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -311,35 +312,35 @@ class RunReader:
         )
         return [request for (request,) in rows]
 
-    def other_counts(self) -> dict[Arm, dict[str, int]]:
+    def other_counts(self) -> dict[ArmKey, dict[str, int]]:
         """Return (data set, group, victim, attack, seed) -> counts of `baseline`, `other`, `ahead`
         and `interrupted`, which come beside the attack's queries.
 
         A journalled call counts as interrupted only if its process is gone; the next writer
         decides that when it opens the folder.
         """
-        counts: dict[Arm, dict[str, int]] = {}
+        counts: dict[ArmKey, dict[str, int]] = {}
         interrupted = "SELECT t.arm FROM interrupted i JOIN main.trials t ON t.id = i.trial"
         rows = [row for (row,) in self._db.execute(interrupted)]
-        n_arms = max(self._arms, default=0) + 1
+        n_arms = max(self.arms, default=0) + 1
         of_arms = {**self._counts.others, "interrupted": np.bincount(rows, minlength=n_arms)}
         for name, numbers in of_arms.items():
             for row in np.flatnonzero(numbers).tolist():
-                counts.setdefault(self._arms[row], {})[name] = int(numbers[row])
+                counts.setdefault(self.arms[row], {})[name] = int(numbers[row])
         return counts
 
-    def role_counts(self) -> dict[Arm, dict[str, dict[str, int]]]:
+    def role_counts(self) -> dict[ArmKey, dict[str, dict[str, int]]]:
         """Return (data set, group, victim, attack, seed) -> role -> computed calls and tokens, for
         arms that asked a role other than the victim.
 
         If several trials share a call, it counts for the first of them.
         """
         names = ("calls", "tokens_in", "tokens_out")
-        counts: dict[Arm, dict[str, dict[str, int]]] = {}
+        counts: dict[ArmKey, dict[str, dict[str, int]]] = {}
         for role, of_arms in self._counts.roles.items():
             for row in np.flatnonzero(of_arms[:, 0]).tolist():
                 sums = dict(zip(names, of_arms[row].tolist(), strict=True))
-                counts.setdefault(self._arms[row], {})[role] = sums
+                counts.setdefault(self.arms[row], {})[role] = sums
         return {arm: roles for arm, roles in counts.items() if set(roles) != {"victim"}}
 
     def calls_per_query(self) -> dict[str, float]:
@@ -347,7 +348,7 @@ class RunReader:
         sums: dict[str, list[int]] = {}
         for row, numbers in enumerate(self._counts.calls.tolist()):
             if any(numbers):
-                of = sums.setdefault(self._arms[row][2], [0, 0])
+                of = sums.setdefault(self.arms[row][2], [0, 0])
                 of[0], of[1] = of[0] + numbers[0], of[1] + numbers[1]
         return {v: calls / queries for v, (calls, queries) in sorted(sums.items()) if queries}
 

@@ -21,7 +21,7 @@ from medstress.attacks.protocol import Ends, Need, TurnAttack, Turns
 from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Prediction, Replaced, parse_goal
-from medstress.core.queries import Predict, Steps, ask, note
+from medstress.core.queries import ATTACKER, Predict, Steps, ask, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
 from medstress.core.validity import PANEL
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 NAME = "medfuzz"
-ATTACKER = "attacker"
 GATE_MODES = ("reject", "mark")
 LIMITS = {"attempts": 50, "runs": 100, "max_words": 1_000, "reasoning_tokens": 8_192}
 MAX_SAMPLE = 2**31

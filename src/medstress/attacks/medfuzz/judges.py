@@ -16,11 +16,10 @@ from typing import TypeAlias
 from medstress.attacks.medfuzz.role_session import RoleSession, replies
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
-from medstress.core.queries import Steps
+from medstress.core.queries import Steps, is_judge
 from medstress.tasks.prompt_sets import Category, PromptSet
 from medstress.tasks.replies import CategoryVote, Unreadable, Vote
 
-JUDGE = "judge"
 N_VOTES = 3
 """Fewest votes on a text; more than half of all must pick the key (METHODS 2.8)."""
 CLEAN_SAMPLE = 6_000_000
@@ -30,15 +29,6 @@ one set of votes, whatever the number of victims, runs, attempts and tests."""
 Letters: TypeAlias = dict[str, list[str | None]]
 """Judge -> the letters it picked, None for an unreadable vote."""
 _BESIDE = re.compile(r"^[\W_]+|[\W_]+$")
-
-
-def is_judge(role: str) -> bool:
-    """Whether a role is a judge, the only one or one of several.
-
-    >>> is_judge("judge"), is_judge("judge.2"), is_judge("attacker")
-    (True, True, False)
-    """
-    return role.partition(".")[0] == JUDGE
 
 
 def judges_in(roles: Mapping[str, Decoding]) -> dict[str, Decoding]:

@@ -11,13 +11,12 @@ from pydantic import Field
 
 from medstress.attacks.controls.neutral import Gate, is_similar_length, neutral_controls
 from medstress.attacks.controls.slots import Slot, is_distinct, text_of
-from medstress.attacks.medfuzz.attack import ATTACKER
 from medstress.attacks.medfuzz.gates import Draft
 from medstress.attacks.medfuzz.judges import Panel, picks_key
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Consult
+from medstress.core.queries import ATTACKER, Consult
 from medstress.core.text import Edit
 from medstress.engine.inquiry import Replies
 from medstress.tasks.prompt_sets import PromptSet, evidence_for_prompt

@@ -13,11 +13,12 @@ from medstress.analyses.families import Attainable, ControlCost, Scope, Statisti
 from medstress.analyses.significance import family_counts, family_of
 from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot, slots_of
-from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
+from medstress.attacks.medfuzz.attack import MAX_SAMPLE, MedFuzz
 from medstress.attacks.medfuzz.gates import GATES, Draft
 from medstress.attacks.medfuzz.judges import N_VOTES, Panel, judges_in, most_votes
 from medstress.core.calls import Decoding
 from medstress.core.items import Candidate, Question
+from medstress.core.queries import ATTACKER
 from medstress.core.seeding import rng_for
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study, StudyFlow
