@@ -3,6 +3,7 @@
 An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
 controls of a significance test require. Both are journalled, answered, cached and replayed like a
 trial. Their calls count in the ledger under `other`, and the store keeps them apart from trials.
+A conversation of a study whose call fails ends alone; the study decides what that means.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from medstress.core.calls import Answer, Reply
 from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Goal, Outcome, Prediction
+from medstress.core.outcomes import Goal, Outcome
 from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
-from medstress.engine.asking import answer_all, consult, predict
+from medstress.engine.asking import Held, answer_all, consult, predict
 from medstress.engine.work import CallRound, Purpose, UnansweredError
 from medstress.tasks.flows import changed
 from medstress.tasks.multiple_choice import Flow
@@ -45,7 +46,7 @@ class _Asked:
     group: str
     """Label of the entity group."""
     victim: Victim
-    """The model that is asked, as the attack asks it."""
+    """The model that is asked; of a study, the one whose row of the ledger it counts in."""
     attack_label: str
     """Label of the attack that it is about; the calls count in its ledger row."""
     attack_spec: dict[str, Any]
@@ -53,7 +54,7 @@ class _Asked:
     seed: int | None
     """Seed of that row."""
     item: Question
-    """The item."""
+    """The item, or the first of several."""
     spec: dict[str, Any]
     """What defines it and what the analysis needs to interpret the answers, as JSON values; stored
     beside the result (as `told`) and part of the id."""
@@ -166,10 +167,12 @@ FIRST_SAMPLE = 2_000_000
 class ConversationRequest:
     """One conversation about a candidate."""
 
+    victim: Victim
+    """Who is asked and how; its back end is that of the study's victim."""
     candidate: Candidate
-    """The candidate that is asked about."""
+    """What it is asked about."""
     sample: int | None = None
-    """Index of the sample at the temperature of the statistic; None asks as the attack does."""
+    """Index of a fresh sample; None asks as the attack does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,21 +180,20 @@ class HoldConversations:
     """A step of a study: hold conversations side by side."""
 
     conversations: tuple[ConversationRequest, ...]
-    """Never empty; the step returns one prediction for each, in order."""
+    """Never empty; the step returns what came of each, in order."""
 
 
-Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
+Replies: TypeAlias = tuple[Held, ...] | tuple[Answer, ...]
 StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study(_Asked):
-    """A study of one item with one victim."""
+    """A study with one victim, of one item or of several."""
 
-    sampled: Victim
-    """The same victim at the temperature of the statistic."""
     steps: Callable[[], StudyFlow]
-    """Starts the generator; it takes the same steps in every process."""
+    """Starts the generator; it takes the same steps in every process. It returns what was found; a
+    `note` there says why it is not finished, so that it may be asked again."""
 
     def start(self) -> InquiryFlow:
         """See `conduct_study`."""
@@ -215,6 +217,7 @@ def conduct_study(study: Study) -> InquiryFlow:
     result = InquiryResult(purpose=study.purpose, spec=study.spec)
     try:
         result.findings = yield from _drive(study)
+        result.note = result.findings.pop("note", None)
     except MedstressError:
         raise
     except (UnansweredError, TrialError) as error:
@@ -233,7 +236,7 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
             if isinstance(step, Consult):
                 replies = yield from consult(step, study.purpose)
             else:  # side by side, turn by turn, until all have ended
-                flows = [_flow(study, talk) for talk in step.conversations]
+                flows = [_flow(talk) for talk in step.conversations]
                 replies = yield from answer_all(flows, study.purpose, n_held)
                 n_held += len(flows)
             step = steps.send(replies)
@@ -244,10 +247,10 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
         steps.close()
 
 
-def _flow(study: Study, talk: ConversationRequest) -> Flow:
+def _flow(talk: ConversationRequest) -> Flow:
+    flow = talk.victim.flow(talk.candidate)
     if talk.sample is None:
-        return study.victim.flow(talk.candidate)
-    task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
+        return flow
+    task = cast(Task, talk.victim.task)  # conversations are with victims that take prompts
     offset = FIRST_SAMPLE + talk.sample * task.n_samples
-    flow = study.sampled.flow(talk.candidate)
     return changed(flow, lambda request: replace(request, sample=request.sample + offset))

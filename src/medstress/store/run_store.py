@@ -368,14 +368,22 @@ class RunStore:
             How many trials begin again.
         """
         again = self._lost(purposes)
+        self._begin_again(again)
+        return len(again)
 
+    def _begin_again(self, trials: Sequence[tuple[int]]) -> None:
         def begin(db: sqlite3.Connection) -> None:
-            db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
+            db.executemany("INSERT INTO verdicts (trial) VALUES (?)", trials)
             make_views(db)
 
         self._run(begin)
         self._attempts = self._read_attempts()
-        return len(again)
+
+    def ask_again(self, ids: Iterable[str]) -> None:
+        """Begin those of some follow-ups again that could not finish; their answers are kept."""
+        listed = json.dumps(sorted(ids))
+        again = "SELECT id FROM trials WHERE verdict = 'unanswered' AND trial_id IN {} ORDER BY id"
+        self._begin_again(self._fetch(again.format(_CHOSEN), listed))
 
     def n_lost(self, purposes: Iterable[str] = ()) -> int:
         """Return how many trials `forget_failed` would begin again."""
