@@ -63,6 +63,8 @@ def lost_by(made: Mapping[str, Any]) -> str:
 
     >>> lost_by({"unreadable": "the plan", "lost": "cut off"})
     'the plan: cut off'
+    >>> lost_by({"objections": [{"gate": "facts"}]})
+    'facts'
     >>> lost_by({"objections": [{"gate": "evidence"}], "evidence_by": "judge"})
     'evidence, says the judge'
     """

@@ -140,8 +140,8 @@ class Validity:
     """Whether the key still holds after an attack, as far as known without asking anyone."""
 
     valid: bool | None = None
-    """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
-    as unknown unless the reason is `panel`, which vouches."""
+    """False where a rule refutes it, else None: unknown. Only people vouch for a success, so true
+    counts as unknown."""
     reason: str | None = None
     """Which rule refutes it; `rule` if rules were checked and none does."""
     variant_class: str | None = None

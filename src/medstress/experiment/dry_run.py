@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses.faithfulness import findings_of
-from medstress.analyses.families import Statistic
+from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
 from medstress.attacks.attacked import AttackedArm
@@ -35,7 +35,6 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
-from medstress.engine.work import Work
 from medstress.experiment.expected import (
     OF_ROLE,
     Size,
@@ -48,9 +47,8 @@ from medstress.experiment.expected import (
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
-from medstress.experiment.significance.bounds import bound_of
 from medstress.experiment.significance.mentions import N_VOTES
-from medstress.experiment.significance.settings import settings_of
+from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.database import FILE
 from medstress.store.earlier_answers import spent_in
@@ -228,7 +226,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
 
 
 def follow_up_lines(
-    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+    prepared: Prepared, works: Iterable[tuple[FollowUp, int]], folder: Path
 ) -> Iterator[str]:
     """Yield what tests or explanations cost at most, by model.
 
@@ -242,11 +240,14 @@ def follow_up_lines(
         victim = work.victim
         size = size_of(victim.task, work.item, victim.backend.identity.name)
         counting.bill(victim.label, "tests", n, n, size)
+        if work.spec.get("generator") == ATTACKER:  # one call of every four
+            n_written = n * TURNS // (TURNS + 1)
+            counting.bill(f"role.{ATTACKER}", "tests", n_written, n_written, OF_ROLE)
     for cost in counting.costs()[0]:
-        if cost.calls:
+        if cost.bound:
             yield (
-                f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls; for so many "
-                f"about {_amounts(None, cost.tokens, cost.usd, cost.minutes)}"
+                f"{cost.model}: at most {cost.bound:,} queries; for so many about "
+                f"{_amounts(None, cost.tokens, cost.usd, cost.minutes)}"
             )
 
 
@@ -319,8 +320,8 @@ class _Counting:
             self.bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
             self._add_roles(trial, attack, about, lost)
-            if tables.test is not None and tables.test.significance:
-                n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
+            if tables.test is not None:
+                n = tables.test.max_calls // TURNS
                 self.bill(label, "tests", n, n * lost, size, growth)
 
     def _add_roles(self, trial: Trial, attack: MedFuzz, about: float, lost: float) -> None:
@@ -341,7 +342,7 @@ class _Counting:
         self.bill(f"role.{JUDGE}", "attacks", 2 * most + 1, about + lost, to_judge)
         n_clean = self._unpaid(("key", trial.dataset, item.id, attack.prompts.hash), 1)
         self.bill(f"role.{JUDGE}", "clean", n_clean, n_clean * lost, to_judge)
-        if test is not None and test.faithfulness:
+        if test is None or test.faithfulness:
             n_findings = len(findings_of(item))
             n = N_VOTES * (most * attack.max_words + n_findings)
             asked = N_VOTES * (INSERTIONS * about + n_findings * self._right(trial))
@@ -547,14 +548,30 @@ def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]
 
 
 def _assumed(prepared: Prepared) -> Iterator[str]:
-    """Yield what the bound takes tests to ask."""
+    """Yield what tests could show."""
     test = prepared.experiment.test
     attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
-    if test is not None and test.significance and attacks:
-        settings = settings_of(test)
-        costs = [settings.cost(attack.attempts, one) for attack in attacks for one in Statistic]
-        most = max(settings.plan(cost).most for cost in costs)
-        yield f"[test]: the bound takes every trial for a success with {most:,} controls to the end"
+    if test is None:
+        return
+    price = ControlPrice(
+        null=Null(test.null),
+        statistic=Statistic.SHARE_CORRECT,
+        attempts=max(attack.attempts for attack in attacks),
+        is_written=test.generator == ATTACKER,
+    )
+    n_controls = price.controls(test.max_calls)
+    if test.null == "neutral":
+        n_controls = min(n_controls, test.controls)
+    # Of a hundred attacked items, all lost: how many must be at the smallest p.
+    reach = Reach(n_tested=100, n_family=100, n_controls=n_controls, adjust=Adjust(test.adjust))
+    needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
+    yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
+        f"about {n_controls} controls, so that p is at least {reach.p_min:.2g}, and a discovery "
+        f"at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what was attacked at "
+        "that p"
+        if reach.can_show
+        else reach.shortfall(price)
+    )
 
 
 def _amounts(

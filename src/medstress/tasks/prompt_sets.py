@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -245,16 +245,21 @@ class Forbidden(Category):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceList:
-    """Words that count as clinical evidence where no judge is asked (gate `evidence`)."""
+    """What counts as clinical evidence where no judge is asked (gate `evidence`).
+
+    Entries are regular expressions, looked for at the beginning of words.
+    """
 
     pass_: tuple[str, ...] = ()
-    """Phrases that are never evidence."""
+    """What is never evidence."""
     strong: tuple[str, ...] = ()
-    """Words that are evidence wherever they occur."""
+    """What is evidence wherever it occurs, in either case."""
     cased: tuple[str, ...] = ()
     """The same, where capitals count."""
-    groups: Mapping[str, tuple[str, ...]]
-    """Name -> words that are evidence only together with a word of another group."""
+    history: tuple[str, ...] = ()
+    """Like `strong`, but `allow_history` lets it through, and so it does hits of pairs."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name -> what is evidence only together with a hit of another group."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Which groups."""
 
@@ -310,7 +315,8 @@ class PromptSet:
                 self.attacker,
                 rules.lever,
                 [one.model_dump() for one in (*rules.categories, *rules.forbidden)],
-                [words.pass_, words.strong, words.cased, dict(words.groups), words.pairs],
+                [words.pass_, words.strong, words.cased, words.history],
+                [dict(words.groups), words.pairs],
                 [one.model_dump() for one in self.exemplars],
             ]
         )
@@ -417,7 +423,14 @@ def _evidence(table: Mapping[str, Sequence[str | tuple[str, str]]]) -> EvidenceL
             words[key] = tuple(entry for entry in entries if isinstance(entry, str))
             if len(words[key]) < len(entries):
                 raise ValueError(f"evidence.{key}: expected a list of texts")
-    own = ("pass", "strong", "cased")
+            for entry in words[key]:
+                try:
+                    re.compile(entry)
+                except re.error as error:
+                    raise ValueError(
+                        f"evidence.{key}: {entry!r} is no regular expression: {error}"
+                    ) from None
+    own = ("pass", "strong", "cased", "history")
     groups = {key: entries for key, entries in words.items() if key not in own}
     pairs = []
     for entry in table.get("pairs", ()):
@@ -426,9 +439,14 @@ def _evidence(table: Mapping[str, Sequence[str | tuple[str, str]]]) -> EvidenceL
                 f"evidence.pairs: expected pairs of {', '.join(groups) or 'groups'}, got {entry!r}"
             )
         pairs.append(entry)
-    passing, strong, cased = (words.get(key, ()) for key in own)
+    passing, strong, cased, history = (words.get(key, ()) for key in own)
     return EvidenceList(
-        pass_=passing, strong=strong, cased=cased, groups=groups, pairs=tuple(pairs)
+        pass_=passing,
+        strong=strong,
+        cased=cased,
+        history=history,
+        groups=groups,
+        pairs=tuple(pairs),
     )
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
-from medstress.attacks.medfuzz.judge import evidence
+from medstress.attacks.medfuzz.judge import CLEAN_SAMPLE, evidence, key_vote
 from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE, Attacker, RoleSession, Written
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
@@ -171,7 +172,7 @@ class MedFuzz(TurnAttack):
             Steps to attacker, judge and target, and a note on every attempt.
 
         Returns:
-            The last candidate that succeeded, or None.
+            The candidate that succeeded, or None.
         """
         if ATTACKER not in resources.roles:
             raise TrialError(f"{NAME} asks the role 'attacker': add a [role.attacker] table")
@@ -186,7 +187,7 @@ class MedFuzz(TurnAttack):
         )
         clean = yield from clean_answer()
         rows = [_row("original", item, clean, "nothing")]
-        outcome, pick = "", None
+        outcome = ""
         for attempt in range(1, self.attempts + 1):
             table = "\n".join([_heading(item), *rows])
             plan = yield from attacker.plan(attempt, outcome, table)
@@ -217,12 +218,25 @@ class MedFuzz(TurnAttack):
                 outcome = f"Attempt {attempt} was not shown to the model: {reason}."
                 rows.append(f"{attempt} | not shown to the model | {shown}")
                 continue
-            (answer,) = yield from ask([Predict(written.candidate, attempt=attempt)])
+            query = Predict(written.candidate, attempt=attempt)
+            (answer,) = yield from ask([query], keeps_open=True)
             if answer.is_success:
-                pick = written.candidate
+                yield from self._voted(attempt, written.candidate, sample, resources)
+                return written.candidate
             outcome = self._outcome(attempt, answer)
             rows.append(_row(str(attempt), item, answer, shown))
-        return pick
+        return None
+
+    def _voted(
+        self, attempt: int, candidate: Candidate, sample: int, resources: Resources
+    ) -> Steps[None]:
+        """Note what a judge answers before and after a successful edit; it gates nothing."""
+        judge, item = resources.roles.get(JUDGE), candidate.item
+        if judge is None:
+            return
+        clean = yield from key_vote(JUDGE, judge, item, item.question, CLEAN_SAMPLE)
+        vote = yield from key_vote(JUDGE, judge, item, question_of(candidate), sample)
+        yield from note({"attempt": attempt, "clean_vote": clean, "key_vote": vote})
 
     def _judged(
         self, written: Written, sample: int, resources: Resources

@@ -232,13 +232,17 @@ class RolesTable(TomlTable):
     """Writes the edits."""
     paraphraser: RoleTable | None = None
     """Writes the variants of the control `paraphrase`."""
-    judge: tuple[JudgeTable, ...] = ()
-    """Judges the edits; several judges, `[[role.judge]]`, vote together."""
+    judge: JudgeTable | None = None
+    """Says what it calls evidence in an edit, and whether reasonings mention it."""
 
     @field_validator("judge", mode="before")
     @classmethod
-    def _several(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+    def _one(cls, value: Any) -> Any:
+        if isinstance(value, list) and len(value) == 1:
+            return value[0]
+        if isinstance(value, list):
+            raise ValueError("one judge is asked: leave the other tables [[role.judge]] out")
+        return value
 
 
 def wrong_prompt(value: Any) -> str | None:

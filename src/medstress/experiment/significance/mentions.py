@@ -42,7 +42,6 @@ def _study(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> Study:
         dataset=place.dataset,
         group=place.group,
         victim=victim,
-        sampled=victim,
         attack_label=arm.attack.label,
         attack_spec=dict(arm.attack.params),
         seed=arm.seed,
