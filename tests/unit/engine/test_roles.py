@@ -23,7 +23,6 @@ from medstress.testing import (
     ScriptedBackend,
     rule_target,
     scripted_attacker,
-    scripted_judge,
     tiny_questions,
     tiny_resources,
 )
@@ -43,7 +42,6 @@ def spoken(speak):
 
 TARGET = spoken(rule_target(ITEMS, {"tiny-0": "teacher"}))
 ATTACKER = spoken(scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."]))
-JUDGE = spoken(scripted_judge(ITEMS))
 
 
 def trials(target, attack=ATTACK, roles=("attacker", "judge"), repeats=1):
@@ -100,18 +98,6 @@ def test_a_failing_judge_fails_the_trial_and_keeps_what_was_noted_before(tmp_pat
     assert found[0].verdict == Verdict.FAILED
     assert found[0].result["records"][0]["attempt"] == 0
     assert {each.error for each in exchanges if each.role == "judge"} == {"no verdict today"}
-
-
-def test_three_votes_of_one_panel_are_three_calls_and_three_answers(tmp_path):
-    judge, attacker = ScriptedBackend(JUDGE, name="j"), ScriptedBackend(ATTACKER, name="a")
-    planned = list(trials(ScriptedBackend(TARGET)))[:1]
-    _, _, exchanges = drive(tmp_path, planned, attacker=attacker, judge=judge)
-    votes = [each for each in exchanges if each.role == "judge"]
-    assert len({each.key for each in votes}) == len(votes) == 9
-    # The clean item and two attempts: of each question three samples, which a back end can tell
-    # apart.
-    assert len({call.prompt for call in judge.asked}) == 3
-    assert len({(call.prompt, call.sample) for call in judge.asked}) == 9
 
 
 def test_calls_of_all_roles_count_against_the_limits_of_the_run(tmp_path):

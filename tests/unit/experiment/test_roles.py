@@ -158,8 +158,7 @@ VICTIM = {"model": "target", "base_url": URL, "api_key_env": KEY}
 )
 def test_a_role_without_an_address_asks_the_first_victims_server(tables, role, expected):
     checked = check_experiment({**tables, "victim": VICTIM, "role": role}).role
-    judge = checked.judge[0] if isinstance(checked.judge, tuple) and checked.judge else None
-    asked = [one for one in (checked.attacker, judge) if one]
+    asked = [one for one in (checked.attacker, checked.judge) if one]
     addresses = [(one.backend, one.model, one.base_url, one.api_key_env) for one in asked]
     assert addresses == expected
 
