@@ -85,7 +85,7 @@ def experiment(bench: Path, attempts: int = 3, runs: int = 1, **test: Any) -> di
         "dataset": {"name": "jsonl", "path": str(bench / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker")},
-        "attack": [{**attack, "gates": ["options"]}],
+        "attack": [attack],
         **({"test": test} if test else {}),
     }
 
