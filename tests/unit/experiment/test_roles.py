@@ -76,8 +76,7 @@ def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(ta
     assert row["n_trials"] == 8
     assert row["n_flipped"] == 0
     assert (attempts["n_made"], attempts["n_asked"]) == (2 * row["n_eligible"], 0)
-    why = attempts["lost_by_reason"]
-    assert sum(n for reason, n in why.items() if ": " in reason) == attempts["n_made"]
+    assert sum(attempts["lost_by_reason"].values()) == attempts["n_made"]
     assert "attempts that asked nothing" in done.report()
 
 

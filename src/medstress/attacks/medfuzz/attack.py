@@ -17,8 +17,7 @@ from pydantic import Field
 from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
 from medstress.attacks.medfuzz.judge import CLEAN_SAMPLE, evidence, key_vote
-from medstress.attacks.medfuzz.roles import ATTACKER as ATTACKER
-from medstress.attacks.medfuzz.roles import JUDGE, Attacker, RoleSession, Written
+from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE, Attacker, RoleSession, Written
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
