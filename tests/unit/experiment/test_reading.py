@@ -217,7 +217,6 @@ def test_what_is_not_built_yet_is_refused(
         ),
         ('name = "x"\n', "", "line 1"),
         ('vocabulary = "drugs"\n', "", "line 6"),
-        ('backend = "mock"\n', "", "line 9"),
         ('type = "drugs"', "type = 3", "line 7"),
     ],
 )
