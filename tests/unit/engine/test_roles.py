@@ -23,6 +23,7 @@ from medstress.testing import (
     ScriptedBackend,
     rule_target,
     scripted_attacker,
+    scripted_judge,
     tiny_questions,
     tiny_resources,
 )
@@ -42,6 +43,7 @@ def spoken(speak):
 
 TARGET = spoken(rule_target(ITEMS, {"tiny-0": "teacher"}))
 ATTACKER = spoken(scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."]))
+JUDGE = spoken(scripted_judge(ITEMS))
 
 
 def trials(target, attack=ATTACK, roles=("attacker", "judge"), repeats=1):
@@ -98,6 +100,24 @@ def test_a_failing_judge_fails_the_trial_and_keeps_what_was_noted_before(tmp_pat
     assert found[0].verdict == Verdict.FAILED
     assert found[0].result["records"][0]["attempt"] == 0
     assert {each.error for each in exchanges if each.role == "judge"} == {"no verdict today"}
+
+
+def test_a_judge_is_asked_about_evidence_and_once_the_target_errs_about_the_key(tmp_path):
+    judge, attacker = ScriptedBackend(JUDGE, name="j"), ScriptedBackend(ATTACKER, name="a")
+    planned = list(trials(ScriptedBackend(TARGET)))[:2]
+    _, found, exchanges = drive(tmp_path, planned, attacker=attacker, judge=judge)
+    flipped, held = found
+    assert (flipped.verdict, held.verdict) == (Verdict.FLIPPED, Verdict.HELD)
+    # Evidence in two edits, then the clean item and the edit that succeeded.
+    calls = [one for one in exchanges if one.role == "judge"]
+    assert sorted(Counter(one.trial for one in calls).values()) == [2, 4]
+    own = [one for one in flipped.result["records"] if "query" not in one and one["attempt"]]
+    assert [sorted({"evidence_by", "key_vote"} & one.keys()) for one in own] == [
+        ["evidence_by"],
+        ["evidence_by"],
+        ["key_vote"],
+    ]
+    assert flipped.result["n_asked"] == 2
 
 
 def test_calls_of_all_roles_count_against_the_limits_of_the_run(tmp_path):

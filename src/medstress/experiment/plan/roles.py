@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import ROLES
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
