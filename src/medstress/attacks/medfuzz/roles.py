@@ -28,7 +28,6 @@ from medstress.tasks.prompt_sets import Rules, lettered, say
 from medstress.tasks.reading import DEFAULT, letter_read, without_thoughts
 from medstress.tasks.replies import LONGEST, Reply, Unreadable, objects_in, read_reply, schema_of
 
-ATTACKER, JUDGE = "attacker", "judge"
 MOST_INSERTIONS = 100
 """Most insertions in one attempt."""
 _LIKE = 0.6
