@@ -31,7 +31,7 @@ from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
-from medstress.core.items import Candidate
+from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.engine.trial import Trial
@@ -332,7 +332,8 @@ class _Counting:
             about: expected attempts.
             lost: probability of a success.
         """
-        test, item, most = self._prepared.experiment.test, trial.item, attack.attempts
+        test, most = self._prepared.experiment.test, attack.attempts
+        item = cast(Question, trial.item)
         to_attacker, to_judge = role_sizes(attack, item, about, self._writes)
         self.bill(f"role.{ATTACKER}", "attacks", 4 * most, 2 * about, to_attacker)
         if JUDGE not in self._writes:

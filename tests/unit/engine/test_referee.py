@@ -194,7 +194,7 @@ def test_of_unknown_validity_the_search_does_not_go_on(
     [
         (Validity(valid=True, reason="rule"), (None, None)),
         (Validity(valid=True, reason="my own table"), (None, None)),
-        (Validity(valid=True, reason="panel"), (True, 1)),
+        (Validity(valid=True, reason="review"), (True, 1)),
         (Validity(valid=False, reason="my own table"), (False, None)),
     ],
 )
