@@ -381,7 +381,8 @@ def wrong_rows(
     rows = db.execute(
         "SELECT v.id, t.id, COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NULL, "
         "v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), v.exchanges, v.verdict, "
-        "t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial ORDER BY v.id"
+        "t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "ORDER BY v.id"
     )
     digests = {} if digests is None else digests
     for row, trial, begins, digest, arm, item, result, exchanges, verdict, *own in rows:
