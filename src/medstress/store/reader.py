@@ -236,8 +236,9 @@ class RunReader:
             "SELECT id, trial_id, arm, item, repeat, verdict, result FROM trials "
             f"WHERE verdict NOT IN {INQUIRIES} ORDER BY id"
         )
-        for *values, result in rows:
-            yield StoredTrial(*values, orjson.loads(result), *queries[values[0]])
+        for row, trial_id, arm, item, repeat, verdict, result in rows:
+            decoded = orjson.loads(result)
+            yield StoredTrial(row, trial_id, arm, item, repeat, verdict, decoded, *queries[row])
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
