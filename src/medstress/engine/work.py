@@ -282,7 +282,9 @@ class RunningWork:
         role, purpose = call_round.role, str(call_round.purpose)
         # Requests that follow from item, template and edits are not stored.
         derived = call_round.candidate is not None and not call_round.stores_requests
-        edits, flags = edits_as_json(call_round), call_round.flags
+        edits, flags = None, call_round.flags
+        if call_round.candidate is not None and call_round.candidate.edits:
+            edits = canonical_json(edit_rows(call_round.candidate.edits))
         for i, reply in enumerate(self.replies):
             request = None if derived else call_round.requests[i].stored
             error = reply.error if isinstance(reply, Failure) else None
@@ -300,10 +302,3 @@ class RunningWork:
         """Return the exchanges that the ledger does not have yet; the caller writes them."""
         taken, self.unwritten = self.unwritten, []
         return taken
-
-
-def edits_as_json(call_round: CallRound) -> str | None:
-    """Return the edits of a query's candidate as compact JSON; None for the clean item."""
-    if call_round.candidate is None or not call_round.candidate.edits:
-        return None
-    return canonical_json(edit_rows(call_round.candidate.edits))

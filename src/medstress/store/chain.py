@@ -358,8 +358,15 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     )
 
 
-def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
-    """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ."""
+def wrong_rows(
+    db: sqlite3.Connection, digests: dict[int, str] | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ.
+
+    Args:
+        db: the run's file.
+        digests: is given trial -> the digest of its last verdict, in upper case as SQL writes it.
+    """
     # As `trial_digest`, with the part that all trials of an arm share hashed once.
     begun = {
         arm: hashlib.blake2b(orjson.dumps(values)[:-1] + b",", digest_size=DIGEST_BYTES)
@@ -372,17 +379,23 @@ def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
         for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
     }
     rows = db.execute(
-        "SELECT v.id, v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), v.exchanges, "
-        "v.verdict, t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
-        "WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NOT NULL ORDER BY v.id"
+        "SELECT v.id, t.id, COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NULL, "
+        "v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), v.exchanges, v.verdict, "
+        "t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "ORDER BY v.id"
     )
-    for row, digest, arm, item, result, exchanges, verdict, repeat, trial_id in rows:
+    digests = {} if digests is None else digests
+    for row, trial, begins, digest, arm, item, result, exchanges, verdict, *own in rows:
+        if begins:  # it begins again
+            digests[trial] = ""
+            continue
         state = begun[arm].copy()
         state.update(items[item])
-        values = repeat, trial_id, verdict, text_digest(result), (exchanges or b"").hex()
+        values = *own, verdict, text_digest(result), (exchanges or b"").hex()
         state.update(orjson.dumps(values)[1:])
         if (expected := state.digest()) != digest:
             yield row, (digest or b"").hex(), expected.hex()
+        digests[trial] = expected.hex().upper()
 
 
 def wrong_exchanges(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:

@@ -349,13 +349,14 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     """Return where a file does not agree with its digests; None if it does."""
     assert schema.chained is not None
+    digests: dict[int, str] = {}
     if schema is RUN:  # first, because it names the row
-        for row, stored, expected in wrong_rows(db):
+        for row, stored, expected in wrong_rows(db, digests):
             return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"
     if (broken := first_break(db, schema.chained, whole=False)) is not None:
         return str(broken)
     kept = current_root(db) if schema is RUN else None
-    if kept is not None and (root := compute_root(db)) != kept.root:
+    if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
         return f"table manifest, row {kept.row}: expected root {root}, got {kept.root}"
     return None
 

@@ -98,6 +98,26 @@ class StoredWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInquiry:
+    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    seed: int | None
+    item_id: str
+    purpose: str
+    spec: dict[str, Any]
+    outcomes: list[str]
+    reached: bool | None
+    note: str | None
+    findings: dict[str, Any] | None
+    calls: int = 0
+    """Calls that it consumed, of models and roles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExchange:
     """One call that a trial consumed, or one computed ahead and never consumed."""
 
@@ -222,7 +242,29 @@ class RunReader:
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
-        return read_inquiries(self._db)
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
+            "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
+            "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
+            f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
+        )
+        for *place, result in rows:
+            record = json.loads(result)
+            yield StoredInquiry(
+                dataset=place[0],
+                group=place[1],
+                victim=place[2],
+                attack=place[3],
+                seed=place[4],
+                item_id=place[5],
+                purpose=record["purpose"],
+                spec=record["told"],
+                outcomes=record["outcomes"],
+                reached=record.get("reached"),
+                note=record.get("note"),
+                findings=record.get("found"),
+                calls=place[6],
+            )
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
@@ -436,50 +478,3 @@ def _raw(body: str) -> str:
         thought += "</think>" if thought and answer.text else ""
         return f"{thought}{answer.text or answer.note or ''}"
     return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredInquiry:
-    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
-
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    seed: int | None
-    item_id: str
-    purpose: str
-    spec: dict[str, Any]
-    outcomes: list[str]
-    reached: bool | None
-    note: str | None
-    findings: dict[str, Any] | None
-    calls: int = 0
-    """Calls that it consumed, of models and roles."""
-
-
-def read_inquiries(db: sqlite3.Connection) -> Iterator[StoredInquiry]:
-    """Yield all finished inquiries and studies, answered or not, in the order of asking."""
-    rows = db.execute(
-        "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
-        "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
-        "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
-        f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
-    )
-    for *place, result in rows:
-        record = json.loads(result)
-        yield StoredInquiry(
-            dataset=place[0],
-            group=place[1],
-            victim=place[2],
-            attack=place[3],
-            seed=place[4],
-            item_id=place[5],
-            purpose=record["purpose"],
-            spec=record["told"],
-            outcomes=record["outcomes"],
-            reached=record.get("reached"),
-            note=record.get("note"),
-            findings=record.get("found"),
-            calls=place[6],
-        )

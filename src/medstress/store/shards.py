@@ -103,22 +103,6 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
     Raises:
         StoreError: it holds no run, no shard, or does not agree with its chain.
     """
-    with opened_shard(folder) as (shard, db):
-        if whole and (where := _wrong_call(db)) is not None:
-            raise ChainError(
-                f"{folder / FILE} is not as medstress wrote it: {where}; `medstress verify "
-                f"{folder}` says more, and a copy or the same shard run anew is merged"
-            )
-        return shard
-
-
-@contextmanager
-def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection]]:
-    """Open the folder of a shard for reading; the connection shows what counts.
-
-    Raises:
-        StoreError: it holds no run, no shard, or does not agree with its chain.
-    """
     path = folder / FILE
     if not path.is_file():
         raise no_run(folder)
@@ -129,8 +113,8 @@ def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection
                 raise never_began(folder)
             make_views(db)
             restrict(db)
-            stored = db.execute("SELECT * FROM manifest").fetchall()
-            manifest = {key: json.loads(value) for key, value in stored}
+            rows = db.execute("SELECT * FROM manifest").fetchall()
+            manifest = {key: json.loads(value) for key, value in rows}
             shard = shard_of(manifest)
             if shard is None:
                 raise StoreError(
@@ -138,20 +122,23 @@ def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection
                     "`medstress run --shard` wrote"
                 )
             n_ended, n_failed = db.execute(_ENDED).fetchone()
-            yield (
-                StoredShard(
-                    folder=folder,
-                    manifest=manifest,
-                    shard=shard,
-                    n_ended=n_ended,
-                    n_failed=n_failed,
-                    head=head(db),
-                    stamps=stamps(path),
-                ),
-                db,
+            stored = StoredShard(
+                folder=folder,
+                manifest=manifest,
+                shard=shard,
+                n_ended=n_ended,
+                n_failed=n_failed,
+                head=head(db),
+                stamps=stamps(path),
             )
+            if whole and (where := _wrong_call(db)) is not None:
+                raise ChainError(
+                    f"{path} is not as medstress wrote it: {where}; `medstress verify {folder}` "
+                    "says more, and a copy or the same shard run anew is merged"
+                )
             if not opened.is_unchanged():
                 raise StoreError(f"{folder} was run while it was read; merge once it has ended")
+            return stored
 
 
 def _wrong_call(db: sqlite3.Connection) -> str | None:
