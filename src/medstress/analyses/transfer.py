@@ -33,7 +33,7 @@ from medstress.core.text import edits_of
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown, with_worst
 from medstress.stats.shares import number_units, rate
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "transfer"
 
