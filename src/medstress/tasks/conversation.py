@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.core.calls import (
     Answer,
@@ -208,22 +208,21 @@ class Conversation:
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
 
     def _answer(self, text: str, candidate: Candidate, is_cut: bool) -> str | Unreadable:
+        """Return the letter of a reply: of its JSON, or, as the parser reads it, of all of it."""
         options, letters = candidate.options, ", ".join(candidate.item.letters)
-        letter = letter_read(self.parser, text, options, is_cut=is_cut)
-        if letter is not None:
-            return letter
-        if is_cut:
-            return CUT_OFF
 
         def objection(reply: Letter) -> str | None:
             if letter_read(self.parser, reply.answer, options) is not None:
                 return None
             return f"answer: expected one of the letters {letters}"
 
+        letter = letter_read(self.parser, text, options, is_cut=is_cut)
+        if is_cut or (letter is not None and self.parser == DEFAULT):  # that reads JSON too
+            return letter or CUT_OFF
         reply = read_reply(text, Letter, objection)
-        if isinstance(reply, Unreadable):
-            return reply
-        return str(letter_read(self.parser, reply.answer, options))
+        if isinstance(reply, Letter):
+            letter = letter_read(self.parser, reply.answer, options)
+        return letter or cast("Unreadable", reply)
 
     def _scored(
         self, turns: list[Message], candidate: Candidate
