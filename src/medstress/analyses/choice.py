@@ -44,6 +44,7 @@ RULES = (
     "choices",
     "variants",
     "victim_span",
+    "field",
     "goal",
     "continue_on_invalid",
     "unreadable_is_success",

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from medstress.analyses.run import Cell, Pairs, Run
-from medstress.analyses.scores import Key, Response, Sample, clusters_named, responses
+from medstress.analyses.scores import Key, Response, Sample, responses
 from medstress.kinds import scoring_of
 from medstress.kinds.scores import Scoring
-from medstress.stats.estimate import Ends, Estimate, unknown
+from medstress.stats.estimate import Ends, Estimate
 from medstress.stats.paired import Difference
-from medstress.stats.resampling import RESAMPLES, bootstrapped
-from medstress.stats.shares import Numbers
+from medstress.stats.trainings import Measured, minus
 
 SUFFIXES = ("_after", "_drop", "")
 """Of the perturbed copy, how much it falls, of the clean data."""
@@ -26,8 +25,6 @@ class Scored:
 
     scoring: Scoring
     n_items: int
-    clusters: str
-    """What is drawn as a whole, for people."""
     clean: tuple[Sample, Sample]
     after: tuple[Sample, Sample] | None
     """Of the perturbed copies; None for a search, which perturbs every part apart."""
@@ -41,43 +38,32 @@ class Scored:
 
     def contrast(self, metric: str) -> tuple[Estimate, Estimate, Difference]:
         """Return a measure of A, of B, and B minus A; `metric` is one of `shown`."""
-        suffix = next(ending for ending in SUFFIXES if metric.endswith(ending))
-        name = metric.removesuffix(suffix)
-        (a, draws_a, n), (b, draws_b, _) = (self._measured(i, name, suffix) for i in (0, 1))
-        m = self.clean[0].n_clusters
-        if a is None or b is None:
-            nothing = unknown(f"undefined: {self.scoring.undefined}")
-            return nothing, nothing, Difference(estimate=nothing, p=None)
-        if m < self.scoring.enough:
-            few = f"too few {self.clusters} for an interval: {m}, and {self.scoring.enough} needed"
-            value_a, value_b, change = (
-                Estimate(value=x, n=n, low=None, high=None, method=few) for x in (a, b, b - a)
-            )
-            return value_a, value_b, Difference(estimate=change, p=None)
-        method = f"bootstrap over {m} {self.clusters}, {RESAMPLES} resamples, percentile 95 %"
-        gap = draws_b - draws_a
-        gap = gap[np.isfinite(gap)]
-        change = bootstrapped(b - a, gap, n, f"paired {method}")
-        p: float = 1.0
+        (first, a), (second, b) = (self._measured(sample, metric) for sample in (0, 1))
+        name = metric.removesuffix("_after").removesuffix("_drop")
+        value_a, value_b = first.estimate(a, name), second.estimate(b, name)
+        change = first.estimate(minus(b, a), name, "paired bootstrap")
+        if change.value is None:
+            return change, change, Difference(estimate=change, p=None)
+        p: float | None = None if first.few else 1.0
         ends: Ends = (None, None)
         if change.low is not None:
+            gap = b.drawn - a.drawn
+            gap = gap[np.isfinite(gap)]
             fewer = min(int((gap <= 0).sum()), int((gap >= 0).sum()))
             p = min(1.0, 2 * (1 + fewer) / (1 + len(gap)))
             low, high = np.quantile(gap, (0.05, 0.95))
             ends = float(low), float(high)
-        value_a, value_b = bootstrapped(a, draws_a, n, method), bootstrapped(b, draws_b, n, method)
         return value_a, value_b, Difference(estimate=change, p=p, interval90=ends)
 
-    def _measured(self, side: int, name: str, suffix: str) -> tuple[float | None, Numbers, int]:
+    def _measured(self, side: int, metric: str) -> tuple[Sample, Measured]:
+        """Return a measure of one side, and the sample that it is counted over."""
         clean = self.clean[side]
         after = clean if self.after is None else self.after[side]
-        sample = after if suffix == "_after" else clean
-        value, draws = sample.value(name), sample.draws[name]
-        if suffix != "_drop":
-            return value, draws, sample.n(name)
-        fallen = after.value(name)
-        drop = None if value is None or fallen is None else value - fallen
-        return drop, draws - after.draws[name], after.n(name)
+        if metric.endswith("_drop"):
+            name = metric.removesuffix("_drop")
+            return after, minus(clean.measured(name), after.measured(name))
+        sample = after if metric.endswith("_after") else clean
+        return sample, sample.measured(metric.removesuffix("_after"))
 
 
 def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | None:
@@ -113,7 +99,6 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
     return Scored(
         scoring=scoring,
         n_items=len({one.item.id for one, _ in clean.values()}),
-        clusters=clusters_named(scoring, [one for one, _ in clean.values()]),
         clean=samples(list(clean.values())),
         after=samples([after[key] for key in keys]) if keys else None,
     )

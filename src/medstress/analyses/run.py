@@ -104,11 +104,6 @@ class Stored(Protocol):
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-    def answers(
-        self, numbers: Sequence[int]
-    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
-        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
-
 
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.
@@ -236,6 +231,22 @@ class Reading(NamedTuple):
     def at(self, places: NDArray[Any]) -> Reading:
         """Return the reading of some trials in some order: by number, or by mask."""
         return Reading(*(part[places] for part in self))
+
+
+def share_of(reading: Reading, units: Units) -> Estimate:
+    """Estimate a share, with its worst ends where answers are open (METHODS 1.5).
+
+    Args:
+        reading: what it counts.
+        units: of the answers, shape (levels, n).
+    """
+    hits, may = reading.hit[reading.counts], reading.may_count
+    estimate = rate(hits, units[:, reading.counts])
+    is_open = [reading.least[may] != reading.most[may], reading.counts != may]
+    if not any(part.any() for part in is_open):
+        return estimate
+    least, most = (rate(part[may], units[:, may]) for part in (reading.least, reading.most))
+    return with_worst(estimate, least, most)
 
 
 class Cell:
@@ -403,12 +414,7 @@ class Cell:
 
     def share(self, reading: Reading) -> Estimate:
         """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
-        estimate = rate(reading.hit[reading.counts], self.units[:, reading.counts])
-        if not (self.lacks.any() or self.open_clean.any() or self.unread.any()):
-            return estimate
-        may = reading.may_count
-        least, most = (rate(hits[may], self.units[:, may]) for hits in reading[3:])
-        return with_worst(estimate, least, most)
+        return share_of(reading, self.units)
 
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""

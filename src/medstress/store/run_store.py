@@ -56,7 +56,7 @@ from medstress.store.review_store import remove_reviews
 from medstress.store.root import keep_root
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.trial_digest import finish
-from medstress.store.views import DISTANCES, SIMILARITY, make_schema, make_views
+from medstress.store.views import SIMILARITY, make_schema, make_views
 
 A_MOMENT = 0.2
 """Seconds to wait for a lock that a reader may try."""
@@ -356,10 +356,6 @@ class RunStore:
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
         self.write_findings(SIMILARITY, ((row, [embedder, one]) for row, one in values))
-
-    def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Append the distances at the class limits of trials that asked every name."""
-        self.write_findings(DISTANCES, ((row, list(ends)) for row, ends in values))
 
     def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
         """Append a finding about trials (row, JSON value) where it is new or changed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medstress.store.opening import RUN, check_schema
 
-SIMILARITY, DISTANCES = "prompt_similarity", "distances"
+SIMILARITY = "prompt_similarity"
 """What is found about a trial after it has ended, by its name in the result."""
 
 _CALLS = """

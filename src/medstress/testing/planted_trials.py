@@ -333,10 +333,6 @@ class Planted:
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
-    def answers(self, numbers: Sequence[int]) -> Mapping[int, Any]:
-        """Return nothing: planted trials have no answers of a back end."""
-        return {}
-
     def clean_replies(self, victim: str, n: int) -> list[str]:
         """Return what was read of the first n clean replies: nothing more is planted."""
         own = (t.before for t in self.trials if t.arm.place.victim == victim)
