@@ -571,10 +571,10 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Estimate
             return unknown("success is the same at every n", len(items))
         drawn = np.argmax(np.round(resampled_mean(rates, units), _ROUNDED), axis=1)
         n = around(bootstrapped(float(values[means.argmax()]), values[drawn], len(items), ""))
-        ends = "" if n.low is None else f" [{n.low:g}, {n.high:g}]"
+        interval = "" if n.low is None else f" [{n.low:g}, {n.high:g}]"
         method = (
             f"share of {RESAMPLES} resamples of {in_words(units)} with the peak inside the grid; "
-            f"peak at n = {n.value:g}{ends}"
+            f"peak at n = {n.value:g}{interval}"
         )
         is_inside = (drawn > 0) & (drawn < len(cells) - 1)
         value = float(is_inside.mean())

@@ -218,8 +218,7 @@ NAMES = NamesOfRun()
 def _named(run: Run, cell: Cell) -> Named:
     names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
     return Named(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         n_successes=len(names),
         n_names=len(set(names)),
         indices=diversity_of(run, cell),
@@ -383,8 +382,7 @@ def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
             units = number_units([trial.path for trial, _ in members])
             rows.append(
                 BySize(
-                    **cell.place._asdict(),
-                    attack=cell.attack.label,
+                    **cell.labels,
                     unit=unit,
                     low=low,
                     high=high,

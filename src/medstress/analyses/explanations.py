@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -221,8 +221,7 @@ class Explanations(Shown):
             for row in self.rows
             if row.regime or (row.victim, row.mask, row.kind, row.n) not in narrow
         ]
-        sides = [(row, side) for row in rows for side in ("before", "after")]
-        heads, places = self._heads(), self._places()
+        heads = self._heads()
         of_what = "" if self.is_score else "for the option that was answered, "
         note = (
             f"Owen values of {' or '.join(self.units)} {of_what}of "
@@ -246,16 +245,8 @@ class Explanations(Shown):
             table(
                 "explained-tops",
                 "Where the token with the largest Shapley value lies",
-                sides,
-                [
-                    *(Field(column=f.column, read=_of_first(f)) for f in heads),
-                    column("Prompt", lambda pair: pair[1]),
-                    *(
-                        field
-                        for place, words in places.items()
-                        for field in _beside(words, place, partial(_top, place=place))
-                    ),
-                ],
+                rows,
+                [*heads, *self._tops()],
                 n_labels=3,
                 notes=[note],
             ),
@@ -285,13 +276,18 @@ class Explanations(Shown):
             column("n", lambda row: row.n, "count"),
         ]
 
-    def _places(self) -> dict[Where, str]:
-        """Return the places that the items have; pairs and entities have no options."""
+    def _tops(self) -> list[Field[Profiles]]:
+        """Return the columns of the places that the items have; pairs have no options."""
         places: dict[Where, str] = {"edit": "In the edit"}
         if not self.is_score:
             is_entity = {case.key for case in self.cases} == {FOUND}
             places["answer"] = "In the entity" if is_entity else "In the chosen option"
-        return places
+        return [
+            field
+            for side in ("before", "after")
+            for place, words in places.items()
+            for field in _beside(f"{words}, {side}", f"{side}_{place}", _top(side, place))
+        ]
 
     def _called(self, row: Profiles, n: int) -> str:
         if self.is_score:
@@ -605,7 +601,6 @@ _VALUES = {
 }
 _REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
 _KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
-_EDITED = ", edited"
 _MOST = 5
 """Models that have a sentence; the tables have all."""
 
@@ -619,13 +614,8 @@ def mask_words(mask: str) -> str:
     return f"masked as {mask!r}" if mask else "masked words left out"
 
 
-def _of_first(head: Field[Profiles]) -> Callable[[tuple[Profiles, str]], Any]:
-    return lambda pair: head.read(pair[0])
-
-
-def _top(pair: tuple[Profiles, str], place: Where) -> BesideChance:
-    row, side = pair
-    return (row.top_before if side == "before" else row.top_after)[place]
+def _top(side: str, place: Where) -> Callable[[Profiles], BesideChance]:
+    return lambda row: (row.top_before if side == "before" else row.top_after)[place]
 
 
 def _beside(heading: str, key: str, read: Callable[[Any], BesideChance]) -> list[Field[Any]]:

@@ -295,8 +295,7 @@ def _evidence(cell: Cell) -> Iterator[Evidence]:
     followed = cell.mask(lambda t: _last(t) is not None and _last(t) == supported(t))
     kept = cell.mask(lambda t: _last(t) == t.item.key)
     yield Evidence(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         followed=share(followed),
         kept=share(kept),
         other=share(~(followed | kept)),

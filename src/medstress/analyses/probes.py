@@ -163,8 +163,7 @@ def _probe(run: Run, cell: Cell) -> Probe:
     has_names = all(len(trial.answers) == len(names) for _, trial in trials)
     return Probe(
         cell=cell,
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         seeds=cell.seeds,
         control_of=cell.arm.control_of,
         n_trials=len(trials),

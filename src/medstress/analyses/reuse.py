@@ -187,10 +187,7 @@ class ReuseOfRun:
                 asked[place, one.attack, one.item_id].append(Question.of(one))
         ranked = [(cell, ranking(_eligible(cell))) for cell in cells]
         return Reuse(
-            names=[
-                Listed(**cell.place._asdict(), attack=cell.attack.label, names=names[:LISTED])
-                for cell, names in ranked
-            ],
+            names=[Listed(**cell.labels, names=names[:LISTED]) for cell, names in ranked],
             overlap=_overlaps(ranked),
             asked=[row for cell in cells for row in _reused(cell, asked, sizes)],
         )
@@ -315,8 +312,7 @@ def _reused(
         )
         rows.append(
             Reused(
-                **cell.place._asdict(),
-                attack=cell.attack.label,
+                **cell.labels,
                 m=m,
                 n_items=len(tops),
                 n_never_asked=len(tops) - len(put),

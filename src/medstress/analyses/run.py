@@ -339,6 +339,11 @@ class Cell:
         return self.arm.attack
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Data set, group, victim and attack, as rows of results name them."""
+        return {**self.place._asdict(), "attack": self.attack.label}
+
+    @property
     def budget(self) -> int:
         """The most queries an item; of an attack without a budget, the most that a trial asked."""
         return max(self.attack.budget, int(self.queries[:, 0].max()))

@@ -530,10 +530,9 @@ def _fields(scoring: Scoring) -> Iterator[Field[Any]]:
         for part in parts:
             yield _field(scoring, name, part)
         if name == scoring.main:
-            p_of = column(
-                "p", lambda row: row.scores.main.p, "p", tip="of the drop", key=f"{name}_p"
-            )
-            yield p_of
+            tip, key = "of the drop", f"{name}_p"
+            p: Field[Any] = column("p", lambda row: row.scores.main.p, "p", tip=tip, key=key)
+            yield p
 
 
 def _field(scoring: Scoring, name: str, part: str) -> Field[Any]:

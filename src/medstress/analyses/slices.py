@@ -240,8 +240,7 @@ def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
         assert part is not None
         rows.append(
             Slice(
-                **cell.place._asdict(),
-                attack=cell.attack.label,
+                **cell.labels,
                 by=by,
                 value=value,
                 n_items=part.items(),

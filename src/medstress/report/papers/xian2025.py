@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from medstress.analyses.choice import (
@@ -441,17 +440,6 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
             yield Chart(
                 name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
             )
-    caption = "Success, diversity and similarity against n"
-    yield table("figure2-numbers", caption, values, _OF_N, n_labels=5, notes=notes)
-
-
-_OF_N: Sequence[Field[tuple[Setting, float, Estimate, Estimate, Estimate]]] = (
-    *_named(itemgetter(0), *_NAMES),
-    column("n", lambda row: row[1], "number"),
-    column("ASR@1 (%)", lambda row: row[2], "percent", key="asr"),
-    column("Diversity", lambda row: row[3], "score"),
-    column("Similarity", lambda row: row[4] if row[4].value is not None else None, "score"),
-)
 
 
 def _figure_3(run: PaperRun) -> Iterator[Part]:
@@ -501,7 +489,6 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
         points=tuple(points),
         notes=tuple(notes),
     )
-    yield _victims_down(lines, "figure3-numbers", notes)
 
 
 class _Curve(NamedTuple):
@@ -639,7 +626,7 @@ def _curve_parts(
 
 def _words(run: PaperRun) -> Iterator[Part]:
     names = run.run.of(NAMES)
-    parts = [*names.charts(), *names.tables()] if names else []
+    parts: list[Chart | Table] = [*names.charts(), *names.tables()] if names else []
     chosen = [one for one in parts if one.name in ("words", "edit-words") and not _is_empty(one)]
     if not chosen:
         raise Missing("needs first queries that replace or insert words")
