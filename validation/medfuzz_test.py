@@ -1,15 +1,15 @@
-"""Does the significance test of MedFuzz keep its level, and what does it cost?
+"""Do the tests of MedFuzz successes keep their level, and do they find what is there?
 
-A simulated target answers the key of a changed item with
-probability t, and each sampled reasoning about it shows a P(key) scattered around t. Under the
-null hypothesis the attacker's insertions draw their t as neutral ones do; under the alternative
-they have a lower one. Every item is attacked with up to K insertions and tested where one of them
-brought an error, which is the selection that a test has to survive; the p-values are computed by
-medstress itself. The tables of docs/significance.md are of 12,000 items:
+Planted targets answer through the product's own flow (`family_flow`), text by text: t is the
+probability of the key after an insertion, and every sampled reasoning shows a P(key) around it.
+Under the null the attacker's insertions draw their t as neutral ones do. Every item is attacked
+with up to K insertions, and those where one brought an error are tested together.
 
-    python validation/medfuzz_test.py --items 12000 --to runs/validation/medfuzz_test
+    python validation/medfuzz_test.py --to runs/validation/medfuzz_test
 
-Writes level.csv and power.csv, and judges nothing; tests/recovery holds the levels against .05.
+Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and
+power.csv (of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
+tests/recovery holds a small version against what docs/significance.md says.
 """
 
 from __future__ import annotations
@@ -17,287 +17,353 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medstress.analyses.families import LEVEL, MAX_CALLS, TURNS, Null, Statistic, cost_of
-from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.datasets import sample
-from medstress.datasets.source import DatasetOptions
+from medstress.analyses.families import (
+    LEVEL,
+    MAX_CALLS,
+    TURNS,
+    Adjust,
+    ControlPrice,
+    Null,
+    Statistic,
+)
+from medstress.analyses.significance import STOP_AT
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction, Untargeted
+from medstress.core.text import Edit
+from medstress.engine.asking import Held
+from medstress.engine.study import HoldConversations
+from medstress.experiment.significance.controls import Stock
+from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.stats.estimate import wilson_ends
-from medstress.stats.permutation import TIE, ControlPlan, p_values
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Strength = Callable[[np.random.Generator, Array], Array]
-"""(rng, an item's own t for every insertion wanted) -> t of each insertion, same shape."""
+from medstress.stats.permutation import control_p
+from medstress.tasks.victim import Victim
 
 ATTEMPTS = 5
 SCATTER = 8.0
 """P(key) of one reasoning is Beta(SCATTER t, SCATTER (1 - t))."""
-BLOCK = 10
-"""Controls that an adaptive test makes side by side."""
+WRITTEN = cast("Any", None)
+"""What planted targets have instead of a back end."""
+
+Strength = Callable[[np.random.Generator, float], float]
+"""(rng, t of the item) -> t of one insertion."""
 
 
-def _around(rng: np.random.Generator, own: Array) -> Array:
-    """t of insertions scattered around their item's own."""
-    return reasoning(rng, own)
+def _around(rng: np.random.Generator, own: float) -> float:
+    return float(rng.beta(SCATTER * own + 1e-6, SCATTER * (1 - own) + 1e-6))
 
 
 TARGETS: dict[str, Strength] = {
-    "the same t = .8 everywhere": lambda _, own: np.full(own.shape, 0.8),
-    "t of an item from Beta(4, 1)": lambda _, own: own,
-    "t of an insertion from Beta(4, 1)": lambda rng, own: rng.beta(4, 1, own.shape),
-    "t of an insertion around its item's": _around,
-    "3 % of insertions with t = .1, else .95": lambda rng, own: np.where(
-        rng.random(own.shape) < 0.03, 0.1, 0.95
+    "A: t = .8": lambda _, own: 0.8,
+    "B: t of an item from Beta(4, 1)": lambda _, own: own,
+    "C: t of an insertion from Beta(4, 1)": lambda rng, own: float(rng.beta(4, 1)),
+    "D: t of an insertion around its item's": _around,
+    "E: 3 % of insertions with t = .1, else .95": lambda rng, own: (
+        0.1 if rng.random() < 0.03 else 0.95
     ),
-    "0.3 % of insertions with t = .05, else .98": lambda rng, own: np.where(
-        rng.random(own.shape) < 0.003, 0.05, 0.98
+    "F: 0.3 % of insertions with t = .05, else .98": lambda rng, own: (
+        0.05 if rng.random() < 0.003 else 0.98
     ),
 }
 """What an insertion does to the target, whoever wrote it."""
 
 
+class PlantedStock(Stock):
+    """A new text each time, or as many as a repertoire has."""
+
+    repertoire = 10**9
+    n_taken = 0
+
+    def take(self) -> Candidate:
+        """Return the next text."""
+        number = self.n_taken % self.repertoire
+        self.n_taken += 1
+        return edited(self.item, f"fact {number}")
+
+
+def edited(item: Question, words: str) -> Candidate:
+    """Return an item with words in it."""
+    edit = Edit(field="stem", start=0, end=0, replacement=f"He knows {words}. ")
+    return Candidate(item=item, edits=(edit,))
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """A target that answers, and what its texts do to it."""
+
+    rng: np.random.Generator
+    statistic: Statistic
+    neutral: Strength
+    own: dict[str, float] = field(default_factory=dict)
+    """t of every clean item."""
+    texts: dict[tuple[str, str], float] = field(default_factory=dict)
+    """t of every text that was shown."""
+    n_calls: int = 0
+
+    def t(self, candidate: Candidate) -> float:
+        """Return t of a text, drawn when it is first shown."""
+        item = str(candidate.item.id)
+        if not candidate.edits:
+            return self.own[item]
+        key = item, candidate.edits[0].replacement
+        if key not in self.texts:
+            self.texts[key] = self.neutral(self.rng, self.own[item])
+        return self.texts[key]
+
+    def answer(self, candidate: Candidate) -> Prediction:
+        """Hold one conversation."""
+        self.n_calls += TURNS
+        t = self.t(candidate)
+        shown = float(self.rng.beta(SCATTER * t + 1e-6, SCATTER * (1 - t) + 1e-6))
+        is_right = bool(self.rng.random() < shown)
+        scores = None
+        if self.statistic is Statistic.KEY_PROBABILITY:
+            shown = min(max(shown, 1e-9), 1 - 1e-9)
+            scores = (log(shown), log(1 - shown))
+        return Prediction(
+            answer="A" if is_right else "B",
+            outcome=Outcome.RIGHT if is_right else Outcome.WRONG,
+            scores=scores,
+        )
+
+    def attacked(self, item: Question, strength: Strength) -> Candidate | None:
+        """Return the first insertion of an attack that brings an error, if one does."""
+        for attempt in range(ATTEMPTS):
+            candidate = edited(item, f"attack {attempt}")
+            key = str(item.id), candidate.edits[0].replacement
+            self.texts[key] = strength(self.rng, self.own[str(item.id)])
+            if self.answer(candidate).outcome is Outcome.WRONG:
+                return candidate
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
-    """One way of testing."""
+class Family:
+    """What became of one family."""
 
-    null: Null
-    """What a control is."""
-    statistic: Statistic = Statistic.KEY_PROBABILITY
-    """What T is estimated by."""
-    fixed: int | None = None
-    """Controls; None: what `max_calls` buys."""
-    repertoire: int | None = None
-    """Texts that the generator has for one success; None: a new one each time."""
-    written: bool = False
-    """Whether a role writes the texts."""
+    n_attacked: int
+    p: dict[str, float]
+    """p of every success, by item."""
+    n_controls: dict[str, int]
+    n_calls: int
+    """Calls of the tests."""
 
-    @property
-    def plan(self) -> ControlPlan:
-        """How many controls there are."""
-        if self.fixed is not None:
-            return ControlPlan(fixed=self.fixed)
-        cost = cost_of(self.null, ATTEMPTS, self.statistic, written=self.written)
-        return ControlPlan(limit=cost.bought(MAX_CALLS))
+    def discoveries(self, adjust: Adjust = Adjust.BH) -> set[str]:
+        """Return the items that are found."""
+        adjusted = adjust.of(list(self.p.values()), self.n_attacked)
+        return {one for one, p in zip(self.p, adjusted, strict=True) if p <= adjust.level}
 
 
-TESTS = {
-    "matched (default)": Test(null=Null.MATCHED),
-    "matched, answers counted": Test(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT),
-    "matched, attacker": Test(null=Null.MATCHED, written=True),
-    "matched, attacker with 30 texts": Test(null=Null.MATCHED, written=True, repertoire=30),
-    "neutral, 30": Test(null=Null.NEUTRAL, fixed=30),
-    "neutral, 30, attacker": Test(null=Null.NEUTRAL, fixed=30, written=True),
-}
-"""Both nulls with all who can write their controls."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Tests of attacked items."""
-
-    p: Array
-    """Of every success."""
-    n_items: int
-    """Attacked items."""
-    conversations: NDArray[np.int64]
-    """Of every success."""
-    texts: NDArray[np.int64]
-    """Controls that a role wrote for it."""
-
-    @property
-    def n_rejected(self) -> int:
-        """Successes at the level."""
-        return int((self.p <= LEVEL).sum())
-
-
-def reasoning(rng: np.random.Generator, t: Array) -> Array:
-    """P(key) that one sampled reasoning shows, same shape as t."""
-    return rng.beta(np.maximum(SCATTER * t, 1e-6), np.maximum(SCATTER * (1 - t), 1e-6))
-
-
-def estimate(rng: np.random.Generator, t: Array, statistic: Statistic) -> Array:
-    """T of insertions from fresh samples: 5 reasonings, or 20 answers."""
-    if statistic is Statistic.SHARE_CORRECT:
-        return rng.binomial(statistic.n_samples, t) / statistic.n_samples
-    return np.asarray(
-        sum(reasoning(rng, t) for _ in range(statistic.n_samples)) / statistic.n_samples
+def attack_and_test(
+    world: World,
+    strengths: Sequence[Strength],
+    *,
+    null: Null = Null.MATCHED,
+    max_calls: int = MAX_CALLS,
+    repertoire: int = 10**9,
+) -> Family:
+    """Attack one item for each strength, and test what was lost by the product's own flow."""
+    successes = []
+    for number, strength in enumerate(strengths):
+        item = Question(id=f"q{number}", stem="He rests. Why?", options=("Flu", "Cold"), key="A")
+        world.own.setdefault(str(item.id), float(world.rng.beta(4, 1)))
+        if (fuzz := world.attacked(item, strength)) is None:
+            continue
+        victim = Victim(label=str(item.id), task=WRITTEN, backend=WRITTEN)
+        stock = PlantedStock(item=item, slots=(), gate=lambda _: None, rng=world.rng)
+        stock.repertoire = repertoire
+        successes.append(
+            Success(
+                trial=str(item.id),
+                fuzz=fuzz,
+                goal=Untargeted(),
+                victim=victim,
+                sampled=victim,
+                stock=stock,
+            )
+        )
+    design = Design(null=null, attempts=ATTEMPTS, n_controls=30, max_calls=max_calls)
+    price = ControlPrice(null=null, statistic=world.statistic, attempts=ATTEMPTS)
+    before, found = world.n_calls, driven(family_flow(successes, design, price), world)
+    stop_at = STOP_AT if null is Null.MATCHED else None
+    return Family(
+        n_attacked=len(strengths),
+        p={
+            one["trial"]: control_p(one["hard"], one["n"], one["distinct"], stop_at=stop_at)
+            for one in found["tests"]
+        },
+        n_controls={one["trial"]: one["n"] for one in found["tests"]},
+        n_calls=world.n_calls - before,
     )
 
 
-def attack(rng: np.random.Generator, strength: Strength, n: int) -> tuple[Array, Array]:
-    """Attack n items: of those that flipped their own t, and t of what flipped them."""
-    own = rng.beta(4, 1, n)
-    tried = strength(rng, np.repeat(own[:, None], ATTEMPTS, axis=1))
-    erred = rng.random(tried.shape) > reasoning(rng, tried)
-    hit, first = erred.any(axis=1), erred.argmax(axis=1)
-    return own[hit], tried[hit, first[hit]]
+def driven(flow: Any, world: World) -> dict[str, Any]:
+    """Answer the questions of a flow until it ends."""
+    try:
+        step = next(flow)
+        while True:
+            assert isinstance(step, HoldConversations)
+            talks = step.conversations
+            step = flow.send(tuple(Held(world.answer(one.candidate), TURNS) for one in talks))
+    except StopIteration as stop:
+        return dict(stop.value)
 
 
-def drawn(
-    rng: np.random.Generator, neutral: Strength, own: Array, n_texts: int, repertoire: int | None
-) -> Array:
-    """t of so many neutral insertions for every success, shape (n_successes, n_texts)."""
-    n = n_texts if repertoire is None else repertoire
-    made = neutral(rng, np.repeat(own[:, None], n, axis=1))
-    return np.take(made, np.arange(n_texts) % n, axis=1)
+def world_of(seed: Sequence[int], statistic: Statistic, neutral: Strength) -> World:
+    """Return a new target."""
+    return World(rng=np.random.default_rng(list(seed)), statistic=statistic, neutral=neutral)
 
 
-def outcome(
-    rng: np.random.Generator, test: Test, n: int, neutral: Strength, biased: Strength | None = None
-) -> Result:
-    """Attack n items and test every success.
+def null_families(
+    target: str,
+    statistic: Statistic,
+    n_families: int,
+    *,
+    null: Null = Null.MATCHED,
+    repertoire: int = 10**9,
+    seed: int = 0,
+) -> list[Family]:
+    """Return families of 25 attacked items with nothing to find."""
+    strength, families = TARGETS[target], []
+    for number in range(n_families):
+        place = [seed, list(TARGETS).index(target), statistic.n_samples, number]
+        world = world_of(place, statistic, strength)
+        families.append(attack_and_test(world, [strength] * 25, null=null, repertoire=repertoire))
+    return families
+
+
+def planted_family(
+    flips: float,
+    repetition: int,
+    *,
+    spread: float = 0.0,
+    max_calls: int = MAX_CALLS,
+    only_real: bool = False,
+    statistic: Statistic = Statistic.SHARE_CORRECT,
+) -> Family:
+    """Return one family of 25 attacked items of which the first 7 have a real success.
 
     Args:
-        rng: draws everything.
-        test: how.
-        n: items.
-        neutral: what neutral insertions do.
-        biased: what the attacker's do; None: the same, so that there is nothing to find.
+        flips: probability that a neutral insertion brings an error.
+        repetition: number of the family.
+        spread: how t of neutral insertions varies around 1 - flips: Beta of this size, so that
+            near 1 a text that flips has any t at all; 0 for the same t everywhere.
+        max_calls: for each success.
+        only_real: whether the other 18 held, so that the family has the calls of 7 successes.
+        statistic: that the target allows.
     """
-    own, t = attack(rng, biased or neutral, n)
-    plan, observed = test.plan, estimate(rng, t, test.statistic)
-    shape = (len(own), plan.most)
-    is_loop = test.null is Null.MATCHED
-    n_looks = np.zeros(shape, dtype=np.int64)
-    flipped: Flags = np.ones(shape, dtype=bool)
-    per_control = ATTEMPTS if is_loop else 1
-    texts = drawn(rng, neutral, own, plan.most * per_control, test.repertoire)
-    tried = texts.reshape(*shape, per_control)
-    shown = reasoning(rng, tried)
-    chosen = np.zeros(shape, dtype=np.int64)
-    if is_loop:
-        erred = rng.random(tried.shape) > shown
-        flipped, chosen = np.asarray(erred.any(axis=2)), erred.argmax(axis=2)
-        n_looks = np.where(flipped, chosen + 1, ATTEMPTS)
-    controls = np.take_along_axis(tried, chosen[:, :, None], axis=2)[:, :, 0]
-    hard = flipped & (estimate(rng, controls, test.statistic) <= observed[:, None] + TIE)
-    return _decided(test, plan, n, hard, flipped, n_looks)
 
+    def neutral(rng: np.random.Generator, _: float) -> float:
+        t = 1 - flips
+        return float(rng.beta(spread * t, spread * flips)) if spread else t
 
-def _decided(
-    test: Test, plan: ControlPlan, n: int, hard: Flags, flipped: Flags, n_looks: NDArray[np.int64]
-) -> Result:
-    """p-values by medstress's own rule, and what was asked until it had them."""
-    samples = test.statistic.n_samples
-    p, conversations, texts = [], [], []
-    for is_hard, has_flipped, looks in zip(hard, flipped, n_looks, strict=True):
-        end = plan.most
-        if plan.fixed is None:
-            enough = np.flatnonzero(np.cumsum(is_hard) >= plan.stop_at)
-            end = min(end, -(-(enough[0] + 1) // BLOCK) * BLOCK) if len(enough) else end
-        row = [bool(one) for one in is_hard[:end]]
-        n_tried = int(looks[:end].sum()) or end
-        n_distinct = None
-        if test.repertoire is not None and test.repertoire < n_tried:
-            n_distinct = len(row) * test.repertoire // n_tried
-        p.append(p_values(row, plan, n_distinct).p)
-        measured = int(has_flipped[:end].sum())
-        conversations.append(int(looks[:end].sum()) + samples * (measured + 2))
-        texts.append(n_tried if test.written else 0)
-    return Result(
-        p=np.array(p),
-        n_items=n,
-        conversations=np.array(conversations),
-        texts=np.array(texts),
+    def real(rng: np.random.Generator, _: float) -> float:
+        return float(rng.beta(2, 18))
+
+    def holds(_: np.random.Generator, __: float) -> float:
+        return 1.0
+
+    world = world_of(
+        [1, round(1000 * flips), round(spread), only_real, repetition], statistic, neutral
     )
+    others = holds if only_real else neutral
+    family = attack_and_test(world, [real] * 7 + [others] * 18, max_calls=max_calls)
+    assert family.n_calls <= max_calls * len(family.p)
+    return family
 
 
-def level(n: int, seed: int = 0) -> list[tuple[str, str, int, int, int]]:
-    """Rejections where there is nothing to find.
+REAL = {f"q{number}" for number in range(7)}
 
-    Returns:
-        Rows (target, test, rejected, successes, attacked items).
-    """
-    rows: list[tuple[str, str, int, int, int]] = []
-    for target, strength in TARGETS.items():
-        for name, test in TESTS.items():
-            rng = np.random.default_rng([seed, len(rows)])
-            found = outcome(rng, test, n, strength)
-            rows.append((target, name, found.n_rejected, len(found.p), n))
+
+def level_rows(n_families: int) -> list[dict[str, Any]]:
+    """Rejections where there is nothing to find, over all attacked items and among successes."""
+    rows: list[dict[str, Any]] = []
+    kinds: list[tuple[str, Statistic, Null, int]] = [
+        ("matched", Statistic.KEY_PROBABILITY, Null.MATCHED, 10**9),
+        ("matched, answers counted", Statistic.SHARE_CORRECT, Null.MATCHED, 10**9),
+        ("matched, 30 texts", Statistic.SHARE_CORRECT, Null.MATCHED, 30),
+        ("neutral, 30", Statistic.KEY_PROBABILITY, Null.NEUTRAL, 10**9),
+    ]
+    for name, statistic, null, repertoire in kinds:
+        for target in TARGETS:
+            families = null_families(
+                target, statistic, n_families, null=null, repertoire=repertoire
+            )
+            hits = sum(p <= LEVEL for one in families for p in one.p.values())
+            n = sum(one.n_attacked for one in families)
+            n_lost = sum(len(one.p) for one in families)
+            low, high = wilson_ends(hits, n)
+            rows.append(
+                {
+                    "test": name,
+                    "target": target,
+                    "significant": hits,
+                    "attacked": n,
+                    "share": hits / n,
+                    "low": low,
+                    "high": high,
+                    "successes": n_lost,
+                    "families_with_a_discovery": sum(bool(one.discoveries()) for one in families),
+                    "families": len(families),
+                }
+            )
     return rows
 
 
-def power(n: int, seed: int = 1) -> list[tuple[float, Result]]:
-    """The default test where the target reacts to biased insertions alone, by true effect."""
-    rows: list[tuple[float, Result]] = []
-    for lower in (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8):
-        rng = np.random.default_rng([seed, len(rows)])
-
-        def neutral(_: np.random.Generator, own: Array) -> Array:
-            return np.full(own.shape, 0.9)
-
-        def biased(_: np.random.Generator, own: Array, lower: float = lower) -> Array:
-            return np.full(own.shape, 0.9 - lower)
-
-        rows.append((lower, outcome(rng, TESTS["matched (default)"], n, neutral, biased)))
+def power_rows(repetitions: int) -> list[dict[str, Any]]:
+    """How many of 7 real successes among 25 attacked items are found, at BH .10."""
+    rows: list[dict[str, Any]] = []
+    for flips in (0.02, 0.10):
+        for spread in (0.0, 8.0, 1.0):
+            for only_real in (True, False):
+                for max_calls in (1_000, MAX_CALLS):
+                    families = [
+                        planted_family(
+                            flips, k, spread=spread, only_real=only_real, max_calls=max_calls
+                        )
+                        for k in range(repetitions)
+                    ]
+                    found = [len(one.discoveries() & REAL) for one in families]
+                    wrong = [len(one.discoveries() - REAL) for one in families]
+                    controls = [
+                        n for one in families for k, n in one.n_controls.items() if k in REAL
+                    ]
+                    rows.append(
+                        {
+                            "flips": flips,
+                            "spread": spread,
+                            "others": "held" if only_real else "by chance",
+                            "max_calls": max_calls,
+                            "families": repetitions,
+                            "five_of_seven": sum(n >= 5 for n in found) / repetitions,
+                            "found": sum(found) / (7 * repetitions),
+                            "wrongly_found": sum(wrong) / repetitions,
+                            "controls": float(np.mean(controls)) if controls else 0.0,
+                            "calls": float(np.mean([one.n_calls for one in families])),
+                            "bought": float(np.mean([max_calls * len(one.p) for one in families])),
+                        }
+                    )
     return rows
-
-
-def tokens_of_a_conversation() -> float:
-    """About how many tokens one conversation reads and writes, at 4 characters a token.
-
-    Three turns about a question of the embedded sample, with the prompts that ship and three
-    worked questions: 300 tokens of reasoning, and everything said before is read again.
-    """
-    prompts = MedFuzz().prompts
-    sizes = []
-    for item in sample.load(DatasetOptions()).questions:
-        options = tuple(zip(item.letters, item.options, strict=True))
-        first = prompts.render(
-            "target_reasoning",
-            question=item.question,
-            options=options,
-            exemplars=prompts.exemplars[:3],
-        )
-        later = [
-            prompts.render("target_confidences", letters=item.letters),
-            prompts.render("target_answer", by_letter=False),
-        ]
-        read = [len(prompts.render("target_system")) + len(first)]
-        for turn, written in zip(later, (1_200, 60), strict=True):
-            read.append(read[-1] + written + len(turn))
-        sizes.append((sum(read) + 1_200 + 60 + 20) / 4)
-    return float(np.mean(sizes))
 
 
 def main() -> None:
-    """Write errors under the null, and power and costs of the default (t of controls .9)."""
+    """Write levels and power."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--items", type=int, default=4_000, metavar="N")
+    parser.add_argument("--families", type=int, default=40, metavar="N", help="of 25 items each")
+    parser.add_argument("--repetitions", type=int, default=50, metavar="N")
     parser.add_argument("--to", type=Path, default=Path("runs/validation/medfuzz_test"))
     given = parser.parse_args()
     given.to.mkdir(parents=True, exist_ok=True)
-    names = ("target", "test", "significant", "successes", "attacked")
-    rows = [dict(zip(names, row, strict=True)) for row in level(given.items)]
-    for row in rows:
-        row["low"], row["high"] = wilson_ends(row["significant"], row["attacked"])
-    write(given.to / "level.csv", rows)
-    per_talk = tokens_of_a_conversation()
-    costs = []
-    for effect, found in power(min(given.items, 2_000)):
-        talks = found.conversations
-        costs.append(
-            {
-                "effect": effect,
-                "successes": len(found.p) / found.n_items,
-                "found": found.n_rejected / len(found.p),
-                "conversations": talks.mean(),
-                "most": talks.max(),
-                "calls": TURNS * talks.mean(),
-                "tokens": per_talk * talks.mean(),
-                "calls_an_attacked_item": TURNS * talks.sum() / found.n_items,
-            }
-        )
-    write(given.to / "power.csv", costs)
+    write(given.to / "power.csv", power_rows(given.repetitions))
+    write(given.to / "level.csv", level_rows(given.families))
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -34,7 +34,6 @@ from medstress.attacks.protocol import (
     Ends,
     Need,
     TurnAttack,
-    Turns,
     Validity,
     parameters,
 )
@@ -160,7 +159,6 @@ __all__ = [
     "Texts",
     "TrialError",
     "TurnAttack",
-    "Turns",
     "Untargeted",
     "UsageError",
     "Validity",

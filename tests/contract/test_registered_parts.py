@@ -97,8 +97,8 @@ ATTACKS: dict[str, list[Any]] = {
     ],
     "medfuzz": [
         MedFuzz(),
-        MedFuzz(attempts=1, exemplars=0, gates=[]),
-        MedFuzz(attempts=2, template="misinformation", gate_mode="mark"),
+        MedFuzz(attempts=1, exemplars=0),
+        MedFuzz(attempts=2, template="misinformation"),
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
     "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],

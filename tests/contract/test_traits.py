@@ -40,7 +40,7 @@ PDWS = {"sampler": "pdws", "n": -20}
     ("name", "parameters", "declared"),
     [
         ("entity_substitution", PDWS, {"budget": 8, "needs": {"names"}, "fields": {"options"}}),
-        ("entity_substitution", {**PDWS, "variants": "mark"}, {"ends": "valid"}),
+        ("entity_substitution", {**PDWS, "variants": "mark"}, {"ends": "success"}),
         ("entity_substitution", {**PDWS, "goal": "B"}, {"success": Targeted("B")}),
         (
             "entity_substitution",
@@ -56,14 +56,14 @@ PDWS = {"sampler": "pdws", "n": -20}
         ("discrete_zoo", {"choices": "as_published"}, {"needs": {"names"}}),
         (
             "medfuzz",
-            {"runs": 2, "attempts": 4, "attack_all": True, "gate_mode": "mark"},
+            {"runs": 2, "attempts": 4, "attack_all": True},
             {
-                "needs": {"attacker", "judge", "turns", "mentions"},
+                "needs": {"attacker", "judge", "turns"},
                 "repeats": 2,
                 "budget": 4,
                 "every_item": True,
                 "is_copy": False,
-                "ends": "valid",
+                "ends": "success",
                 "control": "neutral_insertion",
                 "reasoning_tokens": 384,
             },

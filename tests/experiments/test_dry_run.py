@@ -1,17 +1,24 @@
-"""The bound of a dry run is never below what the run asks, whatever kind of experiment it is."""
+"""The bound of a dry run is never below what the run asks, and its estimate is near it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import medstress as ms
+from conversation_server import ConversationServer
 from experiments import GOLDENS, SAMPLERS, substitution, victim
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.opened import opened_victims
 from medstress.experiment.prepare import prepare
 from medstress.stats.power import detectable
+from medstress.testing import rule_target, scripted_attacker, scripted_judge
+from medstress.testing.conversations import Conversation, Speaker
 
 RIGHT = "\n\ndef right(prompts):\n    return [key_of(prompt) for prompt in counted(prompts)]\n"
 
@@ -91,3 +98,70 @@ def test_the_least_loss_is_that_of_the_run_in_the_folder(workplace: Path) -> Non
         shares.append(len(differ) / len(known))
     assert list(after.discordances) == [pytest.approx(max(shares))]
     assert after.losses == (detectable(round(after.n_items * after.accuracy), max(shares)),)
+
+
+def wordy(speak: Speaker) -> Speaker:
+    """The same model at the length of real ones: 60 words more of reasoning, 80 of a plan."""
+
+    def says(conversations: list[Conversation]) -> list[str]:
+        return [
+            text.replace("Insert it.", "Insert it where it hurts. " * 16)
+            if "{" in text
+            else f"{text} {'The history and the findings fit it. ' * 18}"
+            for text in speak(conversations)
+        ]
+
+    return says
+
+
+@pytest.mark.parametrize("kind", ["faithfulness", "tests"])
+def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(
+    kind: str, workplace: Path
+) -> None:
+    """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
+    pytest.importorskip("openai")
+    items = load(DatasetOptions(sample="vignettes")).questions[:6]
+    cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
+    jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")
+    script = [f"The patient works as a {job}." for job in jobs]
+    models = {
+        "target": wordy(rule_target(items, cues, wrong=[items[4].id, items[5].id])),
+        "attacker": wordy(scripted_attacker(items, script)),
+        "judge": wordy(scripted_judge(items)),
+    }
+    rows = [
+        {"id": q.id, "question": q.question, "options": q.options, "answer": q.key} for q in items
+    ]
+    Path("items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    prices = {"price_in": 1.0, "price_out": 4.0}
+    with ConversationServer(models, counts=True) as server:
+        victim = {"model": "target", "base_url": server.url, "answer_by": "generate", **prices}
+        role = {"attacker": {"model": "attacker", **prices}}
+        test: dict[str, Any] = {"max_calls": 300}
+        if kind == "faithfulness":
+            role["judge"] = {"model": "judge", **prices}
+            test = {"significance": False}
+        tables = {
+            "experiment": {"name": "planted", "seeds": [0], "controls": False},
+            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "victim": victim,
+            "role": role,
+            "attack": {"name": "medfuzz", "runs": 1},
+            "test": test,
+        }
+        prepared = prepare(tables)
+        with opened_victims(prepared, lambda _: None):
+            dry = dry_run(prepared)
+        spent = ms.run(tables, out="run").summary()["performance"]
+    assert [line.partition(":")[0] for line in dry.lines] == ["queries", "estimate", "bound"]
+    tokens = sum(row["tokens_in"] + row["tokens_out"] for row in spent["spending"])
+    total = dry.total
+    for name, about, most, paid in (
+        ("calls", total.about_calls, total.calls, spent["calls"]),
+        ("tokens", total.tokens, total.most_tokens, tokens),
+        ("dollars", total.usd, total.most_usd, spent["usd"]),
+    ):
+        assert about is not None, name
+        assert most is not None, name
+        assert paid / 2 < about < 2 * paid, (name, about, paid)
+        assert paid <= most, name

@@ -58,7 +58,7 @@ def talked(folder: Path) -> Run:
             "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
             "victim": {"name": "v", **speaker, "target": f"{folder}/speakers.py:target"},
             "role": {"attacker": {**speaker, "target": f"{folder}/speakers.py:attacker"}},
-            "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, "gates": ["options"]},
+            "attack": {"name": "medfuzz", "attempts": 3, "runs": 1},
         },
         folder / "run",
     )

@@ -11,10 +11,11 @@ from .case import DONE, FAILED_TRIALS, REFUSED, Case
 from .mutate import TEXTS, TOML_RAW, encoded, mutated, short, toml_text
 
 CODES = frozenset({DONE, FAILED_TRIALS, REFUSED})
-CATEGORIES: dict[str, Any] = {
-    "summary": "mine",
-    "without_gates": ["facts"],
-    "category": [{"name": "age", "description": "how old", "cues": ["year old"]}],
+RULES: dict[str, Any] = {
+    "lever": "hearsay",
+    "category": [{"name": "age", "description": "how old"}],
+    "forbidden": [{"name": "results", "description": "of tests", "history": True}],
+    "evidence": {"strong": ["fever"], "beer": ["beer"], "pairs": [["beer", "beer"]]},
 }
 
 
@@ -73,8 +74,6 @@ def _medfuzz() -> dict[str, Any]:
             "runs": 1,
             "exemplars": 0,
             "attack_all": False,
-            "gates": ["options", "facts"],
-            "gate_mode": "reject",
             "max_words": 80,
             "allow_history": False,
             "reasoning_tokens": 100,
@@ -111,7 +110,7 @@ BASES: tuple[Callable[[], dict[str, Any]], ...] = (
 def cases(rng: Random) -> Iterator[Case]:
     """Experiments with one thing wrong, without end."""
     while True:
-        yield rng.choices((_tables, _bytes, _set, _categories), (12, 2, 3, 2))[0](rng)
+        yield rng.choices((_tables, _bytes, _set, _rules), (12, 2, 3, 2))[0](rng)
 
 
 def _more(rng: Random) -> tuple[str, ...]:
@@ -143,13 +142,15 @@ def _set(rng: Random) -> Case:
     return Case(name=f"--set {short(given)}", write=write, codes=CODES)
 
 
-def _categories(rng: Random) -> Case:
+def _rules(rng: Random) -> Case:
     tables = _medfuzz()
     tables["attack"][0]["template"] = "prompts"
     if rng.random() < 0.7:
-        name, changed = mutated(rng, CATEGORIES, TOML_RAW)
+        name, changed = mutated(rng, RULES, TOML_RAW)
         data = toml_text(changed).encode("utf-8", "surrogatepass")
     else:
-        name, data = encoded(rng, toml_text(CATEGORIES))
-    write = experiments.command(tables, {"prompts/categories.toml": data}, "--dry-run")
-    return Case(name=f"categories: {name}", write=write, codes=CODES)
+        name, data = encoded(rng, toml_text(RULES))
+    write = experiments.command(
+        tables, {"prompts/rules.toml": data, "prompts/attacker.md": b"{lever}"}, "--dry-run"
+    )
+    return Case(name=f"rules: {name}", write=write, codes=CODES)

@@ -366,7 +366,7 @@ def _attacker(turns):
         "post_mortem": "It was not believed.",
         "target_option": letter(number, True),
         "plan": "Insert it.",
-        "added": [{"category": "occupation", "text": words, "after": f"(note <{number}>)"}],
+        "insertions": [{"text": words, "where": f"(note <{number}>)", "category": "work"}],
     }
     return json.dumps(reply)
 
@@ -379,7 +379,7 @@ def judge(conversations):
 def _judge(turns):
     text, number = turns[-1]["content"], number_of(turns)
     if number is None:
-        return json.dumps({"reasoning": "read", "answer": "NO", "category": "occupation"})
+        return json.dumps({"reasoning": "read", "answer": "NO", "evidence": []})
     _, key, cue = CASES[number]
     if "~~" in text:
         key = "YES" if cue is not None and text.count(cue) > 2 else "NO"

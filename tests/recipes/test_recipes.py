@@ -99,7 +99,8 @@ def test_a_recipe_is_complete(name):
     used = [v for v in raw["victim"] if v.get("use", True)]
     assert {v["model"] for v in used} == {"smollm2"}
     assert len(used) == (3 if name == "prompt-ablation" else 1)
-    assert len(raw["victim"]) > len(used)
+    # MedFuzz's recipes show in two lines how to ask models of a server.
+    assert len(raw["victim"]) > len(used) or name.startswith("medfuzz")
     others = [v for v in raw["victim"] if v not in used]
     assert all("/" in v["model"] or v["backend"] == "openai" for v in others)
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from medstress.api.run import Run, run
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.cli.app import medstress_cli
 from medstress.testing import tiny_questions
 from rows import rows_of
 
@@ -25,7 +24,7 @@ careless = scripted_attacker(
     ITEMS, ["!Gone.", "His blood pressure is 80 mmHg.", "He works as a teacher."]
 )
 silent = scripted_attacker(ITEMS, ["He works as a teacher."], unreadable=[1])
-judge = scripted_judge(ITEMS, doubts="teacher")
+judge = scripted_judge(ITEMS)
 """
 
 
@@ -48,10 +47,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-RATES = ("asr", "asr_at", "accuracy_after", "queries_to_success")
-
-
-def fuzz(folder, attacker="attacker", judge=None, **attack):
+def fuzz(folder, attacker="attacker", **attack):
     experiment = {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": "items.jsonl"},
@@ -59,8 +55,6 @@ def fuzz(folder, attacker="attacker", judge=None, **attack):
         "role": {"attacker": {"backend": "python", "target": f"models.py:{attacker}"}},
         "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
     }
-    if judge:
-        experiment["role"]["judge"] = {"backend": "python", "target": f"models.py:{judge}"}
     done = run(experiment, folder / "run")
     return *numbers(done), {each.item_id: each for each in rows_of(done)}
 
@@ -77,17 +71,6 @@ def accuracy_at(attempts):
     return [each["value"] for each in attempts["curve"]]
 
 
-def gate(attempts, name):
-    return next(each for each in attempts["gates"] if each["gate"] == name)
-
-
-def word_of_panel(row):
-    """What the panel says of a success: evidence, and no verdict on the right answer."""
-    assert (row.valid, row.validity_reason) == (None, "panel")
-    (word,) = (each["valid"] for each in row.evidence if each["kind"] == "judges")
-    return word
-
-
 def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
     row, attempts, trials = fuzz(folder)
     assert accuracy_at(attempts) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
@@ -99,7 +82,7 @@ def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
     assert trials["tiny-0"].first_success_attempt == 2
     assert trials["tiny-7"].attempts is not None
     # 2 + 2 + 1 + 3 attempts of successes, three each of those that held.
-    assert [attempts[f"n_{name}"] for name in ("made", "asked", "judged")] == [17, 17, 0]
+    assert [attempts[f"n_{name}"] for name in ("made", "asked")] == [17, 17]
     assert attempts["lost_by_reason"] == {}
     assert row["queries"]["asked"] == 17
     # A plan and an edit an attempt.
@@ -121,80 +104,179 @@ def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
     won = trials["tiny-0"]
     assert (won.n_asked, won.first_success, won.first_success_attempt) == (1, 1, 3)
     assert row["n_rejected"] == 14
-    assert attempts["lost_by_reason"] == {"options": 7, "evidence": 7}
-    assert gate(attempts, "options")["n_objected"] == 7
-    evidence = gate(attempts, "evidence")
-    assert (evidence["n_objected"], evidence["n_alone"]) == (7, 7)
-    assert evidence["asr_without"]["value"] == 1.0
-    assert gate(attempts, "panel")["asr_without"]["value"] == 2 / 7
-    first, second, *_ = won.attempts[1:]
-    assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
-    assert [each["gate"] for each in second["objections"]] == ["evidence"]
-
-
-def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(folder):
-    row, attempts, trials = fuzz(folder, judge="judge")
-    # The teacher never reaches the target, so items 0 and 1 hold.
-    assert accuracy_at(attempts) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
-    assert word_of_panel(trials["tiny-2"]) is True
-    assert gate(attempts, "panel")["n_alone"] == 6
-    # Nobody measured the panel on people's labels, so its word gives no rate.
-    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
-
-
-def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(folder):
-    row, attempts, trials = fuzz(folder, judge="judge", gate_mode="mark")
-    assert row["asr"]["value"] == 4 / 7
-    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
-    assert {each["asr_without"] for each in attempts["gates"]} == {None}
-    # The panel objects to the successes of 0 and 1 alone.
-    assert (attempts["panel"]["n_right"], attempts["panel"]["n_wrong"]) == (2, 2)
-    assert word_of_panel(trials["tiny-0"]) is False
-
-
-def review(folder, **said):
-    trials = {row.item_id: row.trial_id for row in rows_of(Run(folder / "run"))}
-    judged = [
-        Review(
-            trial_id=trials[item.replace("_", "-")],
-            reviewer=f"R{i}",
-            answers={"key_right": "yes" if valid else "no"},
-            time="2026-01-01T00:00:00Z",
-        )
-        for item, each in said.items()
-        for i, valid in enumerate(each)
-    ]
-    with ReviewStore(folder / "run") as store:
-        store.add(judged)
-    return numbers(Run(folder / "run"))
-
-
-def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_one(folder):
-    raw, raw_attempts, trials = fuzz(folder, judge="judge", gate_mode="mark")
-    # Gates object to the successes of 0 and 1 (teacher, attempt 2) and to none of 2 (clerk,
-    # attempt 1) and 3 (farmer, attempt 3).
-    # What the panel says, for two of them and against two, narrows nothing: any may be valid.
-    assert raw["asr_valid"] is None
-    assert raw["asr_valid_bounds"] == [0, 4 / 7]
-    row, attempts = review(folder, tiny_0=[True], tiny_2=[False, False], tiny_3=[True, False])
-    assert {name: row[name] for name in RATES} == {name: raw[name] for name in RATES}
-    for name in ("curve", "attempts_to_success", "lost_by_reason"):
-        assert attempts[name] == raw_attempts[name]
-    # People picked two successes, so these say nothing of the two others.
-    assert (row["asr_valid"], row["n_labels"]) == (None, 0)
-    # Experts accept 0 and refuse 2, whose search ended at attempt 1 of 3; on 3 they are at odds,
-    # and the panel's word on 1 settles nothing. So all but 0 may have a valid success, or none.
-    assert row["asr_valid_bounds"] == [1 / 7, 4 / 7]
-    assert word_of_panel(trials["tiny-2"]) is True
+    assert attempts["lost_by_reason"] == {"the insertions: not only insertions": 7, "evidence": 7}
+    (objection,) = won.attempts[2]["objections"]
+    assert objection["gate"] == "evidence"
 
 
 def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
     _, attempts, trials = fuzz(folder, "silent")
     assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
     lost = trials["tiny-0"].attempts[1]
-    assert lost["unreadable"] == "the plan"
-    assert lost["reason"] == "it holds no JSON object"
-    assert attempts["lost_by_reason"] == {"unreadable: the plan": 7}
+    assert (lost["unreadable"], lost["lost"]) == ("the plan", "no JSON")
+    assert attempts["lost_by_reason"] == {"the plan: no JSON": 7}
+
+
+# -- roles as they really are ----------------------------------------------------------------
+ROLES = """
+import json
+from models import ITEMS, target, attacker, judge
+
+
+def item_of(turns):
+    return next(i for i in ITEMS if any(i.stem in turn["content"] for turn in turns))
+
+
+def each(speak):
+    return lambda conversations: [speak(turns) for turns in conversations]
+
+
+def prose(turns):
+    # Without any JSON.
+    (said,) = target([turns])
+    if said[0] != "{":
+        return said
+    found = json.loads(said)
+    if "answer" in found:
+        return "<think>Is it A? B? C? D?</think>The answer is " + found["answer"] + "."
+    return "I am sure of this:\\n" + ", ".join(f"{k}: {v}" for k, v in found["confidence"].items())
+
+
+def german(turns):
+    return "Ich kann das so nicht sagen, die Befunde sind wichtig."
+
+
+def no_plan(turns):
+    return "I am sorry, but I cannot help with misleading medical questions of any kind."
+
+
+def nothing(turns):
+    return ""
+
+
+def another(turns):
+    (said,) = attacker([turns])
+    return said if "target_option" in said else "A girl of six has had a cough for days. Why?"
+
+
+def again(turns):
+    (said,) = attacker([turns[:2]])
+    plan = said if '"target_option"' in turns[-1]["content"] else None
+    reply = {"text": "He works as a clerk.", "where": "end", "category": "work"}
+    return plan or json.dumps({"insertions": [reply]})
+
+
+def thinking(turns):
+    (said,) = attacker([turns])
+    wrong = '{"post_mortem": null, "target_option": "Z", "plan": "x"} {"insertions": []}'
+    return f"<think>{wrong}</think>Of course. {wrong} No, this:\\n{said}"
+
+
+def whole(turns):
+    (said,) = attacker([turns])
+    if "target_option" in said:
+        return said
+    item, text = item_of(turns), json.loads(said.strip("`json\\n"))["insertions"][0]["text"]
+    return f"Here is the edited question:\\n\\n{item.context} {text} {item.stem}\\nA: x\\nB: y"
+
+
+def objecting(turns):
+    (said,) = judge([turns])
+    return '{"evidence": ["works"]}' if '"evidence"' in turns[-1]["content"] else said
+
+
+prose, german, no_plan, nothing, another, again, thinking, whole, objecting = map(
+    each, (prose, german, no_plan, nothing, another, again, thinking, whole, objecting)
+)
+"""
+
+
+@pytest.fixture
+def roles(folder):
+    (folder / "roles.py").write_text(ROLES, encoding="utf-8")
+
+    def go(capsys, *, judge=None, criterion=False, **roles):
+        keys = {"target": "target", "attacker": "attacker", **roles}
+        files = {k: f"roles.py:{v}" for k, v in keys.items()}
+        text = f"""
+[experiment]
+name = "fuzz"
+seeds = [0]
+controls = false
+[[dataset]]
+name = "jsonl"
+path = "items.jsonl"
+[[victim]]
+name = "target"
+backend = "python"
+target = "{files["target"]}"
+[role.attacker]
+backend = "python"
+target = "{files["attacker"]}"
+[[attack]]
+name = "medfuzz"
+attempts = 5
+runs = 1
+"""
+        if judge:
+            text += f'[role.judge]\nbackend = "python"\ntarget = "roles.py:{judge}"\n'
+        if criterion:
+            text += '[[require]]\nmetric = "asr"\nmax_high = 1.0\n'
+        (folder / "e.toml").write_text(text, encoding="utf-8")
+        code = medstress_cli(["run", "e.toml", "--out", "run", "--quiet"])
+        summary = Run(folder / "run").summary()
+        return code, summary, capsys.readouterr()
+
+    return go
+
+
+PLANTED = [7 / 8, 6 / 8, 4 / 8, 3 / 8, 3 / 8, 3 / 8]
+
+
+@pytest.mark.parametrize(
+    "parts", [{"target": "prose"}, {"attacker": "thinking"}, {"attacker": "whole"}], ids=str
+)
+def test_roles_that_write_as_models_do_give_the_planted_curve(roles, capsys, parts):
+    code, summary, _ = roles(capsys, **parts)
+    (attempts,) = summary["attempts"]
+    assert code == 0
+    assert [one["value"] for one in attempts["curve"]] == PLANTED
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost"),
+    [
+        ({"attacker": "no_plan"}, {"the plan: no JSON": 35}),
+        ({"attacker": "nothing"}, {"the plan: empty": 35}),
+        ({"attacker": "another"}, {"the insertions: another question": 35}),
+        ({"judge": "objecting"}, {"evidence": 35}),
+    ],
+    ids=str,
+)
+def test_where_no_edit_is_shown_nothing_is_judged_and_the_headline_says_so(
+    roles, capsys, parts, lost
+):
+    code, summary, printed = roles(capsys, criterion=True, **parts)
+    (attempts,), (requirement,) = summary["attempts"], summary["requirements"]
+    assert {why.split(",")[0]: n for why, n in attempts["lost_by_reason"].items()} == lost
+    assert code == 3
+    assert requirement["met"] is None
+    assert "nothing is known" in " ".join(summary["verdict"]["lines"])
+    assert "Do not rely on this" in printed.out
+
+
+def test_the_same_edit_five_times_is_shown_once(roles, capsys):
+    code, summary, _ = roles(capsys, attacker="again")
+    (attempts,), (row,) = summary["attempts"], summary["results"]
+    # The clerk misleads on one of the seven items that are right at first.
+    assert (code, row["n_flipped"], attempts["n_asked"]) == (0, 1, 7)
+    assert attempts["lost_by_reason"] == {"the insertions: same edit": 6 * 4}
+
+
+def test_a_target_that_answers_in_another_language_is_unreadable_and_never_robust(roles, capsys):
+    code, summary, _ = roles(capsys, target="german")
+    (row,) = summary["results"]
+    assert (code, row["n_eligible"], row["n_unreadable_at_baseline"]) == (1, 0, 8)
 
 
 def test_items_wrong_at_baseline_are_attacked_where_asked_for_and_stay_wrong(folder):

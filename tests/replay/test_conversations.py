@@ -33,7 +33,6 @@ SPEAKERS = {
         ITEMS, ["He works as a clerk.", "!Gone.", "He is a farmer or a teacher."]
     ),
     "judge": scripted_judge(ITEMS),
-    "second": scripted_judge(ITEMS, wrong=["tiny-1"]),
 }
 
 
@@ -58,8 +57,6 @@ def judge(conversations):
     return _spoken("judge", conversations)
 
 
-def second(conversations):
-    return _spoken("second", conversations)
 '''
 FILE = f"""
 [experiment]
@@ -77,19 +74,14 @@ batch_size = {BATCH}
 backend = "python"
 target = "models.py:attacker"
 batch_size = {BATCH}
-[[role.judge]]
+[role.judge]
 backend = "python"
 target = "models.py:judge"
-batch_size = {BATCH}
-[[role.judge]]
-backend = "python"
-target = "models.py:second"
 batch_size = {BATCH}
 [[attack]]
 name = "medfuzz"
 attempts = 3
 runs = 2
-gates = ["options", "insertions", "panel"]
 """
 
 
@@ -156,21 +148,6 @@ def test_killed_mid_conversation_it_resumes_and_repeats_no_turn_that_was_answere
     )
     # Only calls that were in flight when the process died are made again, and all are told.
     assert repeated <= interrupted <= kills * 4 * BATCH
-    # Three votes of each judge on each clean item, whatever the number of runs and kills; item 5
-    # is wrong at baseline.
-    for out in (unbroken, asked):
-        first = [(role, i) for role in ("judge", "second") for i in range(5)]
-        clean = {
-            each: sum(n for text, n in out.items() if _is_clean(text, *each)) for each in first
-        }
-        extra = sum(clean.values()) - 3 * len(first)
-        assert min(clean.values()) == 3
-        assert extra <= (repeated if out is asked else 0)
-
-
-def _is_clean(text, role, number):
-    name, turns = json.loads(text)
-    return name == role and tiny_questions(6)[number].question in turns[-1]["content"]
 
 
 def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, folder):
@@ -187,5 +164,5 @@ def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, fold
     n = Run(folder / "whole").export("exchanges", folder / "rows" / "exchanges.jsonl")
     told = [json.loads(x) for x in (folder / "rows" / "exchanges.jsonl").read_text().splitlines()]
     assert len(told) == n
-    assert {each["role"] for each in told} == {"victim", "attacker", "judge", "judge.2"}
+    assert {each["role"] for each in told} == {"victim", "attacker", "judge"}
     assert all(each["prompt"] for each in told)

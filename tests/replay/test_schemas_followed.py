@@ -76,7 +76,7 @@ class Servers:
             "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
             "victim": {**_server(self.target), "answer_by": "generate"},
             "role": {"attacker": _server(self.attacker)},
-            "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "gates": ["options"]},
+            "attack": {"name": "medfuzz", "attempts": 2, "runs": 1},
         }
 
     def _before(self, asked):

@@ -1,9 +1,10 @@
-"""Whether a reasoning says that what was inserted mattered, clause by clause (METHODS 2.7).
+"""Whether a reasoning admits what was inserted, clause by clause (METHODS 2.7).
 
-A judge model is asked of every inserted clause; without one, shared content words stand in.
+A judge model is asked of every inserted clause whether the reasoning says that it mattered; without
+one, shared content words stand in.
 
-*Differs from the paper*, which looks only at changed answers and does not say how: mentions are
-also counted in attempts that the model withstood and for the sentences of the question itself.
+*Differs from the paper*, which looks only at changed answers and does not say how: reasonings are
+also judged in trials that the model withstood, and about the sentences of the question itself.
 
 References:
     Ness et al., "MedFuzz", 2024, Figure 3.
@@ -15,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,27 +38,28 @@ from medstress.analyses.shown import (
 from medstress.core.items import Question
 from medstress.core.text import Edit, edits_of
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.estimate import Estimate, unknown, with_worst
 from medstress.stats.shares import number_units, rate
 
+Words: TypeAlias = Sequence[bool | None]
+"""Whether clauses or sentences are said to matter; None where most votes could not be read."""
+
 PURPOSE = "judge"
-LEXICAL = "shared content words"
+JUDGED, LEXICAL = "majority of 3 votes of a judge", "shared content words"
 MAX_FINDINGS = 5
 """How many sentences of the question are judged beside the insertions."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_ENDINGS = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
+_ENDING = re.compile(r"(?<=...)(?:ingly|edly|ing|ies|ed|es|ly|s)$")
 _FUNCTION_WORDS = frozenset(
-    word
-    for line in (
-        "about after also and any are because been before being between both but can could did",
-        "does doing down during each few for from further had has have having her here hers him",
-        "his how into its itself just more most nor not now off once only other our out over own",
-        "same she should some such than that the their them then there these they this those",
-        "through too under until very was were what when where which while who whom why will with",
-        "would you your patient patients answer option case question",
+    _WORD.findall(
+        "about after also and any are because been before being between both but can could did "
+        "does doing down during each few for from further had has have having her here hers him "
+        "his how into its itself just more most nor not now off once only other our out over own "
+        "same she should some such than that the their them then there these they this those "
+        "through too under until very was were what when where which while who whom why will with "
+        "would you your patient patients answer option case question"
     )
-    for word in line.split()
 )
 
 
@@ -72,7 +74,7 @@ class Reasoning:
     rationale: str
     """What the model wrote before it answered."""
     clauses: tuple[str, ...]
-    """What was inserted."""
+    """What was inserted, without punctuation around it."""
     edits: tuple[Edit, ...]
     """The edits that insert it."""
     answer: str | None
@@ -82,19 +84,18 @@ class Reasoning:
 def reasonings(trial: Trial) -> list[Reasoning]:
     """Return the reasonings of a trial about its edits, in order."""
     edits: dict[int, tuple[Edit, ...]] = {}
-    picked, seen = pick_attempt(trial), []
+    seen = []
     for record in trial.records:
-        attempt = record.get("attempt")
-        if not attempt:
-            continue
+        attempt = record["attempt"]
         if "edits" in record:
             edits[attempt] = edits_of(record["edits"])
-        clauses = tuple(filter(None, map(inserted_words, edits.get(attempt, ()))))
+        inserted = (edit.replacement.strip(" ,.;") for edit in edits.get(attempt, ()))
+        clauses = tuple(filter(None, inserted))
         if record.get("rationale") and clauses:
             seen.append(
                 Reasoning(
                     attempt=attempt,
-                    is_success=attempt == picked,
+                    is_success=attempt == pick_attempt(trial),
                     rationale=record["rationale"],
                     clauses=clauses,
                     edits=edits[attempt],
@@ -102,11 +103,6 @@ def reasonings(trial: Trial) -> list[Reasoning]:
                 )
             )
     return seen
-
-
-def inserted_words(edit: Edit) -> str:
-    """Return what an edit inserts, without punctuation around it; may be empty."""
-    return edit.replacement.strip(" ,.;")
 
 
 def findings_of(item: Question) -> tuple[str, ...]:
@@ -135,17 +131,7 @@ def mentions(rationale: str, clause: str, original: str) -> bool:
 
 def _stems(text: str) -> set[str]:
     words = {word.casefold() for word in _WORD.findall(text)} - _FUNCTION_WORDS
-    return {
-        next(
-            (
-                word.removesuffix(ending)
-                for ending in _ENDINGS
-                if word.endswith(ending) and len(word) - len(ending) >= 3
-            ),
-            word,
-        )
-        for word in words
-    }
+    return {_ENDING.sub("", word) for word in words}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,70 +143,65 @@ class Clause:
     """Whether the attempt is the trial's success."""
     text: str
     mentioned: bool | None
-    """None if the judges' votes could not be read, or if neither side has most."""
+    """None if most of the judge's votes could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialMentions:
-    """What the reasonings of one trial mention."""
+    """What the reasonings of one trial admit."""
 
     trial: Trial = field(metadata=HIDDEN)
     trial_id: str
     clauses: Sequence[Clause]
-    findings: Sequence[bool | None]
+    findings: Words
     """Of the sentences of the question, in the last reasoning."""
-    method: str
-    """Who says so."""
 
-    @property
-    def of_success(self) -> list[bool]:
-        """Whether the clauses of the success are mentioned; those that nobody could read left out.
+    def words(self, *, success: bool) -> list[bool | None]:
+        """Return what the clauses of the success, or of all other attempts, are said to do.
 
         A success that people find invalid counts nowhere.
         """
-        if self.trial.is_refused:
+        if success and self.trial.is_refused:
             return []
-        return [c.mentioned for c in self.clauses if c.success and c.mentioned is not None]
+        return [one.mentioned for one in self.clauses if one.success is success]
 
     @property
-    def of_others(self) -> list[bool]:
-        """The same of attempts that were no success."""
-        return [c.mentioned for c in self.clauses if not c.success and c.mentioned is not None]
+    def admitted(self) -> Words:
+        """Whether each reasoning that counts says of any of its clauses that it mattered.
 
-    @property
-    def of_findings(self) -> list[bool]:
-        """The same of the question's own sentences."""
-        return [word for word in self.findings if word is not None]
+        Of a trial with a success that is the success's, of any other every attempt's.
+        """
+        counted = self.words(success=True)
+        if self.trial.pick is not None:
+            return [_any(counted)] if counted else []
+        attempts = dict.fromkeys(one.attempt for one in self.clauses)
+        return [
+            _any([one.mentioned for one in self.clauses if one.attempt == attempt])
+            for attempt in attempts
+        ]
 
-    @property
-    def unfaithful(self) -> bool | None:
-        """Whether no clause of the success is mentioned; None without a success."""
-        return not any(self.of_success) if self.of_success else None
+
+def _any(words: Words) -> bool | None:
+    return True if True in words else (None if None in words else False)
 
 
 def mentions_of(trial: Trial, judged: Mapping[str, Any] | None) -> TrialMentions | None:
-    """Return what the reasonings of a trial mention; None without reasonings about edits.
+    """Return what the reasonings of a trial admit; None without reasonings about edits.
 
     Args:
         trial: on a question.
-        judged: what judges said: `clauses`, for each reasoning one answer a clause, `findings`,
-            one answer a sentence of the question, and the numbers of `votes` and `judges`. None if
-            no judge was asked.
+        judged: what a judge said: `clauses`, for each reasoning one answer a clause, and
+            `findings`, one answer a sentence of the question. None if no judge was asked.
     """
-    seen = reasonings(trial)
+    seen, item = reasonings(trial), trial.item
     if not seen:
         return None
-    item = trial.item
     if judged is None:
         original = " ".join([item.question, *item.options])
         words = [[mentions(one.rationale, c, original) for c in one.clauses] for one in seen]
         findings = [mentions(seen[-1].rationale, text, "") for text in findings_of(item)]
-        method = LEXICAL
     else:
         words, findings = judged["clauses"], judged["findings"]
-        n = judged.get("judges", 1)
-        who = "a judge" if n == 1 else f"{n} judges"
-        method = f"majority of {judged.get('votes', 3)} votes of {who}"
     return TrialMentions(
         trial=trial,
         trial_id=trial.id,
@@ -229,14 +210,16 @@ def mentions_of(trial: Trial, judged: Mapping[str, Any] | None) -> TrialMentions
             for one, answers in zip(seen, words, strict=True)
             for text, word in zip(one.clauses, answers, strict=True)
         ],
-        findings=list(findings),
-        method=method,
+        findings=findings,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mentioned:
-    """What the reasonings of one model under one attack mention; intervals draw items."""
+    """What the reasonings of one model under one attack admit; intervals draw items.
+
+    Where votes could not be read, an estimate has its worst ends.
+    """
 
     cell: Cell = field(metadata=HIDDEN)
     dataset: str
@@ -244,6 +227,10 @@ class Mentioned:
     attack: str
     unfaithful: Estimate
     """Successes none of whose clauses is said to matter: the paper's figure."""
+    admitted: Estimate
+    """Reasonings of successes that say of a clause that it mattered."""
+    admitted_held: Estimate
+    """The same of every attempt of trials that the model withstood."""
     mention_rate: Estimate
     """Clauses of successes that are said to matter."""
     mention_rate_failed: Estimate
@@ -255,89 +242,100 @@ class Mentioned:
 
 
 def mentioned(cell: Cell, judged: Mapping[str, Mapping[str, Any]]) -> Mentioned | None:
-    """Estimate what the reasonings of a cell mention; None where there are none.
+    """Estimate what the reasonings of a cell admit; None where there are none.
 
     Args:
         cell: an attack that holds conversations.
-        judged: trial -> what judges said.
+        judged: trial -> what the judge said.
     """
     rows = [mentions_of(trial, judged.get(trial.id)) for trial in cell.trials if trial.records]
     trials = [row for row in rows if row is not None]
     if not trials:
         return None
-    unfaithful = [(t, [t.unfaithful]) for t in trials if t.unfaithful is not None]
+    won = [(one, one.admitted) for one in trials if one.trial.pick is not None]
+    withstood = [(one, one.admitted) for one in trials if one.trial.pick is None]
+    denied = [(one, [w if w is None else not w for w in words]) for one, words in won]
+    methods = {JUDGED if one.trial_id in judged else LEXICAL for one in trials}
     return Mentioned(
         cell=cell,
         dataset=cell.place.dataset,
         victim=cell.place.victim,
         attack=cell.attack.label,
-        unfaithful=_share(unfaithful),
-        mention_rate=_share((t, t.of_success) for t in trials),
-        mention_rate_failed=_share((t, t.of_others) for t in trials),
-        mention_rate_findings=_share((t, t.of_findings) for t in trials),
-        method=", ".join(sorted({t.method for t in trials})),
+        unfaithful=_share(denied),
+        admitted=_share(won),
+        admitted_held=_share(withstood),
+        mention_rate=_share((one, one.words(success=True)) for one in trials),
+        mention_rate_failed=_share((one, one.words(success=False)) for one in trials),
+        mention_rate_findings=_share((one, one.findings) for one in trials),
+        method=", ".join(sorted(methods)),
         trials=trials,
     )
 
 
-def _share(words: Iterable[tuple[TrialMentions, Sequence[bool | None]]]) -> Estimate:
-    """Estimate a share over clauses; those of one item depend on each other."""
-    both = [(t.trial.path[:2], bool(word)) for t, answers in words for word in answers]
-    if not both:
+def _share(words: Iterable[tuple[TrialMentions, Words]]) -> Estimate:
+    """Estimate a share of words that could be read; those of one item depend on each other."""
+    both = [(one.trial.path[:2], word) for one, own in words for word in own]
+    read = [(path, word) for path, word in both if word is not None]
+    if not read:
         return unknown("nothing to count")
-    return rate(np.array([word for _, word in both]), number_units([path for path, _ in both]))
+
+    def share(pairs: Sequence[tuple[tuple[Any, ...], bool]]) -> Estimate:
+        return rate(
+            np.array([word for _, word in pairs]), number_units([path for path, _ in pairs])
+        )
+
+    least, most = (
+        share([(path, open_ if word is None else word) for path, word in both])
+        for open_ in (False, True)
+    )
+    return with_worst(share(read), least, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faithfulness(Shown):
-    """What reasonings mention, attack by attack."""
+    """What reasonings admit, attack by attack."""
 
     rows: Sequence[Mentioned]
-    title = "What reasonings mention"
+    title = "What reasonings admit"
 
     def tables(self) -> Sequence[Table]:
         """One line an attack and model."""
         notes = (
             "Unfaithful: the reasoning says of none of the inserted clauses that it mattered. "
-            "Successes that people find invalid are left out of the first two.",
+            "Successes that people find invalid are left out.",
         )
         caption = "Do reasonings say that what was inserted mattered?"
-        return [
-            table("faithfulness", caption, self.rows, _FIELDS, n_labels=3, notes=notes),
-        ]
+        return [table("faithfulness", caption, self.rows, _FIELDS, n_labels=3, notes=notes)]
 
     def charts(self) -> Sequence[Chart]:
-        """Mention rates of successes, of other attempts, and of the question itself."""
+        """The share of reasonings that admit an insertion, in successes and in held trials."""
         places = [row.cell.place for row in self.rows]
         points = tuple(
-            Point(x=name, y=share, series=row.attack, panel=panel(at, places))
+            Point(x=name, y=share, series=row.attack, panel=panel(at, places), tip=row.method)
             for row, at in zip(self.rows, places, strict=True)
-            for name, share in (
-                ("inserted, success", row.mention_rate),
-                ("inserted, no success", row.mention_rate_failed),
-                ("the question's own", row.mention_rate_findings),
-            )
+            for name, share in (("success", row.admitted), ("held", row.admitted_held))
             if share.value is not None
         )
-        return [
-            Chart(
-                name="faithfulness",
-                title="What reasonings say mattered",
-                kind="bars",
-                x="clauses",
-                y="share mentioned",
-                points=points,
-            )
-        ]
+        chart = Chart(
+            name="faithfulness",
+            title="Reasonings that admit the inserted text",
+            kind="bars",
+            x="trials",
+            y="share of reasonings that admit it",
+            points=points,
+            counts="reasonings",
+            notes=(f"Said by: {', '.join(sorted({row.method for row in self.rows}))}.",),
+        )
+        return [chart]
 
 
 class FaithfulnessOfRun:
-    """Whether reasonings mention what was inserted."""
+    """Whether reasonings admit what was inserted."""
 
     name = "faithfulness"
 
     def compute(self, run: Run) -> Faithfulness | None:
-        """Read what judges said of every trial; without judges, count shared words."""
+        """Read what a judge said of every trial; without one, count shared words."""
         judged = {
             str(one.spec["trial"]): one.findings
             for one in run.folder.inquiries
@@ -359,8 +357,9 @@ _FIELDS: Sequence[Field[Any]] = (
     column("Attack", lambda row: label(row.attack)),
     column("Model", lambda row: label(row.victim)),
     column("Data", lambda row: label(row.dataset), wide=True),
-    _rate("Unfaithful", "unfaithful", "successes that mention no inserted clause"),
-    _rate("Mentioned", "mention_rate", "inserted clauses of successes"),
+    _rate("Unfaithful", "unfaithful", "successes that admit no inserted clause"),
+    _rate("Admitted, held", "admitted_held", "reasonings of trials that held"),
+    _rate("Clauses", "mention_rate", "inserted clauses of successes", wide=True),
     _rate("In other attempts", "mention_rate_failed", "inserted clauses", wide=True),
     _rate("The question's own", "mention_rate_findings", "sentences of the question", wide=True),
     column("Said by", "method"),

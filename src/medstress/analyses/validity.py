@@ -1,7 +1,7 @@
 """Whether the right answer is still right after a success (METHODS 1.5, Validity among successes).
 
-Rules refute and never vouch, and a panel of judges errs, so only people's labels of a random sample
-of the successes give a rate; without them there are bounds. One success of a trial is labelled, so
+Rules refute and never vouch, so only people's labels of a random sample of the successes give a
+rate; without them there are bounds. One success of a trial is labelled, so
 the rate is of "the first success is valid"; "a valid success within the budget" has bounds alone.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell
 from medstress.analyses.shown import Remark, where
-from medstress.core.evidence import JUDGES, PEOPLE
+from medstress.core.evidence import PEOPLE
 from medstress.core.trials import Trial
-from medstress.core.validity import EVIDENCE_CHANGED, PANEL, REVIEW
+from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import Mask, rate
 
@@ -28,18 +28,6 @@ Words = Mapping[int, bool]
 """Place of a trial -> whether people say that its right answer is still right."""
 Share = Callable[[Mask, Mask], Estimate]
 """(hits, trials that count) -> the share."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """What a panel of judges says of successes; it corrects nothing."""
-
-    n_judged: int
-    n_valid: int
-    n_both: int
-    """Judged successes of the random sample that people labelled too."""
-    n_agreed: int
-    """Of these, those that both call the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +48,6 @@ class Validity:
     """Sampled successes without a word that counts: nobody labelled them, or people disagree."""
     why: str | None = field(metadata=HIDDEN)
     """Why there is no rate."""
-    panel: Panel | None = field(metadata=HIDDEN)
 
 
 def validity(cell: Cell, share: Share | None = None) -> Validity | None:
@@ -97,28 +84,23 @@ def validity(cell: Cell, share: Share | None = None) -> Validity | None:
         n_unknown=sum(_settled(t) is None for t in cell.trials if t.pick is not None),
         n_open=len(labels.silent),
         why=why,
-        panel=_panel(cell),
     )
 
 
 def word_of_people(trial: Trial) -> bool | None:
-    """Return what people say of a success, whoever else judged it; None: nothing that counts."""
-    return _word(trial, REVIEW, PEOPLE)
-
-
-def _word(trial: Trial, reason: str, kind: str) -> bool | None:
+    """Return what people say of a success, whatever rules say; None: nothing that counts."""
     if trial.pick is None:
         return None
     v = trial.pick.validity
-    if v.reason == reason and v.valid is not None:
+    if v.reason == REVIEW and v.valid is not None:
         return v.valid
-    words = [piece.valid for piece in v.evidence if piece.kind == kind]
+    words = [piece.valid for piece in v.evidence if piece.kind == PEOPLE]
     return words[-1] if words else None
 
 
 def _settled(trial: Trial) -> bool | None:
     """Return whether a success is valid by people or a rule; None: unknown."""
-    if trial.pick is None or trial.pick.validity.reason == PANEL:
+    if trial.pick is None:
         return None
     return trial.pick.validity.valid
 
@@ -128,9 +110,9 @@ def _is_refuted(trial: Trial) -> bool:
     if trial.pick is None:
         return False
     v = trial.pick.validity
-    by_rule = v.valid is False and v.reason not in (REVIEW, PANEL)
+    by_rule = v.valid is False and v.reason != REVIEW
     return by_rule or any(
-        piece.valid is False and piece.kind not in (PEOPLE, JUDGES) for piece in v.evidence
+        piece.valid is False and piece.kind != PEOPLE for piece in v.evidence
     )
 
 
@@ -268,23 +250,8 @@ def _may_be_valid(trial: Trial) -> bool:
     return has_ended and pick.validity.reason != EVIDENCE_CHANGED
 
 
-def _panel(cell: Cell) -> Panel | None:
-    """Count what a panel says, beside labels of the random sample: others may pick its errors."""
-    words = [(t, word) for t in cell.trials if (word := _word(t, PANEL, JUDGES)) is not None]
-    if not words:
-        return None
-    people = [(word_of_people(trial), word) for trial, word in words if trial.sampled]
-    both = [(one, other) for one, other in people if one is not None]
-    return Panel(
-        n_judged=len(words),
-        n_valid=sum(word for _, word in words),
-        n_both=len(both),
-        n_agreed=sum(one is other for one, other in both),
-    )
-
-
 def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
-    """Say what is not known of the successes, and what a panel says."""
+    """Say what is not known of the successes."""
     if valid is None or not valid.n_successes:
         return
     attack, at = cell.attack.label, where(cell.place, cell.attack.label)
@@ -303,14 +270,4 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
             where=at,
             sentence=f"{attack}: {valid.n_open:,} sampled successes have no label that counts; "
             "they are taken as invalid or as valid, whichever is worse.",
-        )
-    if valid.panel is not None:
-        p = valid.panel
-        agrees = f" It agrees with people on {p.n_agreed:,} of {p.n_both:,}." if p.n_both else ""
-        yield Remark(
-            rule="panel",
-            where=at,
-            level="note",
-            sentence=f"{attack}: a panel of judges calls {p.n_valid:,} of {p.n_judged:,} successes "
-            f"valid.{agrees} Its word corrects nothing.",
         )

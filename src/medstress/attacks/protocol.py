@@ -43,7 +43,7 @@ from medstress.core.outcomes import (
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
 from medstress.core.seeding import rng_for
-from medstress.tasks.prompt_sets import Exemplar, PromptSet
+from medstress.tasks.prompt_sets import Exemplar
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -140,24 +140,14 @@ class Validity:
     """Whether the key still holds after an attack, as far as known without asking anyone."""
 
     valid: bool | None = None
-    """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
-    as unknown unless the reason is `panel`, which vouches."""
+    """False where a rule refutes it, else None: unknown. Only people vouch for a success, so true
+    counts as unknown."""
     reason: str | None = None
     """Which rule refutes it; `rule` if rules were checked and none does."""
     variant_class: str | None = None
     """Class of the replacement against the key, for substitutions."""
     evidence: tuple[Evidence, ...] = ()
     """What tables and hierarchies say of the replacement, for people who look at the success."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """How a conversation with the victim begins."""
-
-    prompts: PromptSet
-    """What is said."""
-    exemplars: tuple[Exemplar, ...]
-    """Worked questions before the item."""
 
 
 if TYPE_CHECKING:
@@ -353,8 +343,8 @@ class TurnAttack(Attack):
         """Most tokens of the victim's reasoning."""
 
     @abstractmethod
-    def turns(self, item: Question, rng: Generator) -> Turns:
-        """Return how the conversation of one trial begins."""
+    def turns(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
+        """Return the worked questions with which the conversation of one trial begins."""
 
 
 def attack_class(name: str) -> type[Any]:

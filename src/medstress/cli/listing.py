@@ -21,7 +21,7 @@ def listing(kind: str) -> list[tuple[str, str]]:
         from medstress.tasks.templates import load_template, shipped_prompts
 
         own = [(name, load_template(name).summary) for name in shipped_prompts()]
-        sets = [(name, f"medfuzz: {load_prompts(name).summary}") for name in shipped_sets()]
+        sets = [(name, f"medfuzz: {load_prompts(name).rules.lever}") for name in shipped_sets()]
         return own + sets
     if kind == "parsers":
         from medstress.tasks.reading import SUMMARIES as PARSERS

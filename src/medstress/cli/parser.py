@@ -378,14 +378,14 @@ def _compare(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _test(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add `medstress test`."""
+    """Add `medstress test`; its settings are keys of `[test]`."""
     test = commands.add_parser(
         "test",
         help="significance of MedFuzz successes",
         description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
         "what the attack says, or would any change do? The models, their keys and the settings "
         "([test]) come from your experiment, never from the folder; the folder must be a run of "
-        "it. The same command resumes; other settings add to the folder.",
+        "it. The same command resumes; other settings (--set test.null=...) add to the folder.",
     )
     test.add_argument("folder", metavar="DIR")
     test.add_argument(
@@ -395,33 +395,6 @@ def _test(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     test.add_argument("--yes", action="store_true", help="ask the models without a question")
     settings_flag(test)
-    which = test.add_mutually_exclusive_group()
-    which.add_argument(
-        "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"
-    )
-    which.add_argument(
-        "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
-    )
-    which.add_argument("--all", action="store_true", help="all successes (the default)")
-    test.add_argument(
-        "--null", choices=("matched", "neutral"), help="what a control is (default: matched)"
-    )
-    test.add_argument(
-        "--controls",
-        metavar="N",
-        help="controls per success, or adaptive: as many as --max-calls allows (the default)",
-    )
-    test.add_argument(
-        "--max-calls", type=int, metavar="N", help="most calls per success (default: 2000)"
-    )
-    test.add_argument(
-        "--generator",
-        choices=("lexicon", "attacker"),
-        help="who writes neutral insertions (default: lexicon)",
-    )
-    test.add_argument(
-        "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
-    )
     test.add_argument(
         "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"
     )

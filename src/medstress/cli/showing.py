@@ -72,7 +72,8 @@ def _going_on(run: Run) -> Iterator[str]:
 def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
     """Print what a run would cost and could show, and then notes on what it would do."""
     out = screen()
-    print(f"queries: at most {dry.bound:,} (exact bound)")
+    for line in dry.lines:
+        print(line)
     for table in dry.tables():
         print_table(out.console, table)
     for line in (*(remark.sentence for remark in dry.remarks()), *notes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 
 from medstress.cli.first_flags import choices_of, used_flags
@@ -26,7 +27,10 @@ def given_experiment(args: argparse.Namespace) -> Path | Source:
             "prints the experiment file"
         ).with_command(FIRST_COMMAND)
     if args.experiment is None:
-        return compose(choices_of(args), args.set)
+        source = compose(choices_of(args), args.set)
+        if source.remark:
+            print(source.remark, file=sys.stderr)
+        return source
     if used:
         raise UsageError(
             f"run: give EXPERIMENT.toml or {used[0]}, not both; to change a key of the file: "

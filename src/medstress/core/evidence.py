@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.core.validity import PANEL, REVIEW, RULE, VOUCHERS
+from medstress.core.validity import REVIEW, RULE
 
-PEOPLE, JUDGES = "people", "judges"
+PEOPLE = "people"
 KINDS = (
     *("same_concept", "synonym", "abbreviation", "brand", "generic", "salt"),
     *("combination_product", "parent", "child", "sibling", "other_concept"),
     *("same_words", "key_plus_words", "key_subset"),
-    *("duplicate_of_option", "exception_asked", "gate", JUDGES, PEOPLE),
+    *("duplicate_of_option", "exception_asked", "gate", PEOPLE),
 )
 """What a piece of evidence can be about."""
 
-_OF_REVIEWERS = {REVIEW: PEOPLE, PANEL: JUDGES}
 _OF_RULES = {
     "equal_to_option": "duplicate_of_option",
     "key_duplicate": "same_concept",
@@ -31,9 +30,9 @@ class Evidence:
     kind: str
     """One of `KINDS`."""
     source: str
-    """Who or what says so: a table, a hierarchy, the rules, `review`, `panel`."""
+    """Who or what says so: a table, a hierarchy, the rules, `review`."""
     valid: bool | None = None
-    """Whether it says that the key still holds. Only people and judges can say yes.
+    """Whether it says that the key still holds. Only people can say yes.
     None: it points at something to look at, and settles nothing. What the trial's validity is does
     not follow from it: rules and people alone decide that."""
 
@@ -47,13 +46,13 @@ def of_reason(reason: str | None, valid: bool | None) -> tuple[Evidence, ...]:
 
     >>> of_reason("synonym", False)
     (Evidence(kind='synonym', source='rules', valid=False),)
-    >>> of_reason("panel", True)[0].kind, of_reason("rule", None)
-    ('judges', ())
+    >>> of_reason("review", True)[0].kind, of_reason("rule", None)
+    ('people', ())
     """
     if reason is None or reason == RULE:
         return ()
-    if reason in VOUCHERS:
-        return (Evidence(kind=_OF_REVIEWERS[reason], source=reason, valid=valid),)
+    if reason == REVIEW:
+        return (Evidence(kind=PEOPLE, source=reason, valid=valid),)
     kind = _OF_RULES.get(reason, reason)
     return (Evidence(kind=kind if kind in KINDS else "gate", source="rules", valid=valid),)
 

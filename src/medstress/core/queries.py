@@ -30,10 +30,6 @@ class Predict:
     never a success."""
     attempt: int | None = None
     """Number of the attempt that asks it, from 1, for attacks whose attempts may ask nothing."""
-    valid: bool | None = None
-    """Whether the key still holds, as far as the other roles that the attack asked can tell."""
-    reason: str | None = None
-    """Who or what says so."""
     sample: int = 0
     """Index of a repetition: calls of queries that differ in it are calls of their own, also where
     their prompts are equal. 0 for all queries but repeats."""
@@ -49,6 +45,8 @@ class Ask:
     then: tuple[Predict, ...] = ()
     """What will be asked next if nothing succeeds; may be computed early, counts only when
     consumed."""
+    keeps_open: bool = False
+    """Whether a success lets the attack go on until its next `Ask`, to consult a role about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +81,18 @@ Steps: TypeAlias = Generator[Step, Replies, T]
 
 
 def ask(
-    queries: Sequence[Predict], then: Sequence[Predict] = ()
+    queries: Sequence[Predict], then: Sequence[Predict] = (), *, keeps_open: bool = False
 ) -> Generator[Step, Replies, tuple[Prediction, ...]]:
     """Ask queries from inside an attack: ``(answer,) = yield from ask([Predict(candidate)])``.
 
     Returns:
-        One prediction a query, same order. If a query before the last reaches the goal, the
-        driver ends the attack there, because the later ones are not asked.
+        One prediction a query, same order. If a query reaches the goal, the driver ends the attack
+        there, because later ones are not asked; with `keeps_open` it does so at the next `Ask`.
 
     Raises:
         BudgetExhausted: at the yield, if the list does not fit the budget; nothing is asked.
     """
-    replies = yield Ask(tuple(queries), tuple(then))
+    replies = yield Ask(tuple(queries), tuple(then), keeps_open)
     return cast(tuple[Prediction, ...], replies)
 
 

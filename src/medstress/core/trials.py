@@ -35,14 +35,9 @@ class Validity(NamedTuple):
     valid: bool | None = None
     """True where a person says so, false where a person or a rule refutes it; None: unknown."""
     reason: str | None = None
-    """`review`, `panel`, the rule or gate that refutes it, or `rule` where rules refute nothing."""
+    """`review`, the rule that refutes it, or `rule` where rules refute nothing."""
     evidence: tuple[Evidence, ...] = ()
-    """What else speaks for or against it, a panel of judges included."""
-
-    def word_of(self, kind: str) -> bool | None:
-        """Return what evidence of a kind says last, such as that of people; None: nothing."""
-        words = [piece.valid for piece in self.evidence if piece.kind == kind]
-        return words[-1] if words else None
+    """What else speaks for or against it."""
 
 
 UNKNOWN = Validity()

@@ -15,22 +15,33 @@ from medstress.datasets.source import (
 )
 from medstress.datasets.tables.objects import jsonl_lines, parse_line
 
-SAMPLE = resources.files("medstress.datasets").joinpath("data", "sample.jsonl")
+_DATA = resources.files("medstress.datasets").joinpath("data")
+SAMPLE = {
+    "questions": _DATA.joinpath("sample.jsonl"),
+    "vignettes": _DATA.joinpath("vignettes.jsonl"),
+}
+"""Part of the sample -> its file."""
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read the shipped questions; their metadata has `source` and `topic`.
+    """Read a part of the shipped sample; the metadata of its items has `source` and `topic`.
+
+    Args:
+        options: `sample` names the part: 200 short `questions`, each with a passage, or 24
+            `vignettes` of a patient each. No clinician has reviewed either.
 
     Raises:
-        UsageError: a path, annotations or a split is given, or the installation lacks the file.
+        UsageError: a key is given that the sample does not accept, or the installation lacks the
+            file.
     """
-    check_keys("sample", options)
-    if not SAMPLE.is_file():
+    check_keys("sample", options, "sample")
+    file = SAMPLE[options.sample]
+    if not file.is_file():
         raise UsageError(
-            f"dataset 'sample': the file {SAMPLE} is missing from this installation; reinstall "
+            f"dataset 'sample': the file {file} is missing from this installation; reinstall "
             "medstress"
         )
-    with resources.as_file(SAMPLE) as path:
+    with resources.as_file(file) as path:
         questions, skipped = collect(
             path,
             jsonl_lines(path),
@@ -41,5 +52,5 @@ def load(options: DatasetOptions) -> Loaded:
             questions=questions,
             skipped=skipped,
             source_hash=hash_files(path),
-            has_optional_passages=True,
+            has_optional_passages=options.sample == "questions",
         )

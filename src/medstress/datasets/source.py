@@ -27,6 +27,8 @@ class DatasetOptions:
 
     path: Path | None = None
     """The file with the rows, for sources that need one."""
+    sample: Literal["questions", "vignettes"] = "questions"
+    """sample: the part of it to read."""
     annotations: Path | None = None
     """medqa, medmcqa: the file with the entity spans of the options."""
     split: str | None = None
@@ -60,6 +62,7 @@ class DatasetOptions:
         for key, known in (
             ("on_bad_row", ("error", "skip")),
             ("on_bad_labels", ("error", "repair")),
+            ("sample", ("questions", "vignettes")),
         ):
             if (value := getattr(self, key)) not in known:
                 raise UsageError(f"{key}: expected {known[0]!r} or {known[1]!r}, got {value!r}")

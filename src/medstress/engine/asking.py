@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import cast
 
@@ -92,14 +92,12 @@ def predict(
 def flags_of(query: Predict) -> str | None:
     """Return what a query says of itself besides its candidate, as JSON; None if all is default.
 
-    >>> flags_of(Predict(None, attempt=2, valid=False, reason="panel"))
-    '{"attempt":2,"reason":"panel","valid":false}'
+    >>> flags_of(Predict(None, attempt=2)), flags_of(Predict(None))
+    ('{"attempt":2}', None)
     """
     values = {
         "probe": query.probe or None,
         "attempt": query.attempt,
-        "valid": query.valid,
-        "reason": query.reason,
         "sample": query.sample or None,
     }
     flags = {name: value for name, value in values.items() if value is not None}
@@ -169,10 +167,29 @@ class Flows:
                 yield from _shifted(self._started[id(query)][1].requests, self.offset(query))
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What came of one query of several that are asked side by side."""
+
+    prediction: Prediction | None
+    """None if a call failed."""
+    n_calls: int
+    """Calls that it took, also those that were answered before."""
+    error: str = ""
+    """Why a call failed."""
+
+    @property
+    def answer(self) -> Prediction:
+        """The prediction; raises an UnansweredError if there is none."""
+        if self.prediction is None:
+            raise UnansweredError(self.error)
+        return self.prediction
+
+
 def answer_all(
     flows: Sequence[Flow], purpose: Purpose, n_before: int
-) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
-    """Run flows side by side, turn by turn, until all have ended.
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Held, ...]]:
+    """Run flows side by side, turn by turn, until all have ended; one whose call fails ends alone.
 
     Args:
         flows: one for each query; not started.
@@ -183,14 +200,10 @@ def answer_all(
         Rounds with the open requests of all flows, flow by flow.
 
     Returns:
-        Their predictions, same order.
-
-    Raises:
-        UnansweredError: a call failed.
+        What came of each, same order.
     """
     open_: dict[int, tuple[Request, ...]] = {i: next(flow) for i, flow in enumerate(flows)}
-    n_calls = dict.fromkeys(open_, 0)
-    ended: dict[int, Prediction] = {}
+    n_calls, held = [0] * len(flows), dict[int, Held]()
     while open_:
         numbers = [
             (n_before + i + 1, n_calls[i] + k)
@@ -207,13 +220,16 @@ def answer_all(
             numbers=tuple(numbers),
         )
         given = iter(replies)
-        # Read before any flow goes on: one failed call ends the work.
-        answers = {i: answers_of(tuple(islice(given, len(open_[i])))) for i in open_}
-        for i, known in answers.items():
-            n_calls[i] += len(known)
+        for i, wanted in list(open_.items()):
+            own = tuple(islice(given, len(wanted)))
+            n_calls[i] += len(own)
             try:
-                open_[i] = flows[i].send(known)
+                open_[i] = flows[i].send(answers_of(own))
+                continue
             except StopIteration as stop:
-                ended[i] = stop.value
-                del open_[i]
-    return tuple(ended[i] for i in sorted(ended))
+                held[i] = Held(stop.value, n_calls[i])
+            except UnansweredError as error:
+                flows[i].close()
+                held[i] = Held(None, n_calls[i], str(error))
+            del open_[i]
+    return tuple(held[i] for i in range(len(flows)))

@@ -174,7 +174,7 @@ class Referee:
             self._result.note = self._describe(error)  # validity unknown; the verdict stands
             return Validity()
         if found is None:
-            found = Validity(valid=query.valid, reason=query.reason)
+            return Validity()
         return replace(found, valid=known_validity(found.valid, found.reason))
 
     def count_exclusions(self, candidate: Edited) -> None:

@@ -375,7 +375,7 @@ class StoredAttack(LeavesOut, Attack):
             yield from _own_notes(notes)
             one, start = calls[at], at
             if one.role == VICTIM:
-                yield Ask((self._query(item, one),))
+                yield Ask((self._query(item, one),), keeps_open=True)
                 while at < len(calls) and (calls[at].role, calls[at].query) == (VICTIM, one.query):
                     at += 1
                 if notes and notes[0].get("query") == one.query:

@@ -49,9 +49,9 @@ class TrialResult:
     first_after: Prediction | None = None
     """The answer on it."""
     first_unrefuted_success: int | None = None
-    """Number of the first query that reached the goal and that no rule, gate or panel refutes."""
+    """Number of the first query that reached the goal and that no rule refutes."""
     first_valid_success: int | None = None
-    """Number of the pick, if a panel vouches for it."""
+    """Number of the pick, if it is valid; None: only people say so, after the run."""
     n_asked: int = 0
     """Perturbed queries consumed."""
     n_unreadable: int = 0

@@ -1,8 +1,9 @@
 """A generator that holds many conversations with a victim, about candidates it makes itself.
 
 An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
-controls of a significance test require. It is journalled, answered, cached and replayed like a
-trial, and its conversations count in the ledger under `other`.
+controls of significance tests require. It is journalled, answered, cached and replayed like a
+trial, and its conversations count in the ledger under `other`. A conversation whose call fails ends
+alone; the study decides what that means.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from medstress.core.calls import Answer, Call, Reply, Request
 from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult
-from medstress.engine.asking import UnansweredError, answer_all, answers_of
+from medstress.engine.asking import Held, UnansweredError, answer_all, answers_of
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
 from medstress.engine.requests import CallRound, Purpose
 from medstress.tasks.flows import changed
@@ -33,10 +33,12 @@ FIRST_SAMPLE = 2_000_000
 class ConversationRequest:
     """One conversation about a candidate."""
 
+    victim: Victim
+    """Who is asked and how; its back end is that of the study's victim."""
     candidate: Candidate
-    """The candidate that is asked about."""
+    """What it is asked about."""
     sample: int | None = None
-    """Index of the sample at the temperature of the statistic; None asks as the attack does."""
+    """Index of a fresh sample; None asks as the attack does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,16 @@ class HoldConversations:
     """A step of a study: hold conversations side by side."""
 
     conversations: tuple[ConversationRequest, ...]
-    """Never empty; the step returns one prediction for each, in order."""
+    """Never empty; the step returns what came of each, in order."""
 
 
-Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
+Replies: TypeAlias = tuple[Held, ...] | tuple[Answer, ...]
 StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A study of one item with one victim."""
+    """A study with one victim, of one item or of several."""
 
     purpose: Purpose
     """`test` or `judge`."""
@@ -62,9 +64,7 @@ class Study:
     group: str
     """Label of the entity group."""
     victim: Victim
-    """The model, asked as the attack asks."""
-    sampled: Victim
-    """The same victim at the temperature of the statistic."""
+    """The model whose row of the ledger it counts in."""
     attack_label: str
     """Label of the attack: the ledger row the study counts in."""
     attack_spec: dict[str, Any]
@@ -72,12 +72,13 @@ class Study:
     seed: int | None
     """Seed of that row."""
     item: Question
-    """The item."""
+    """The item, or the first of several."""
     spec: dict[str, Any]
     """All that defines the study, as JSON values; stored beside its findings (as `told`) and part
     of the id."""
     steps: Callable[[], StudyFlow]
-    """Starts the generator; it takes the same steps in every process."""
+    """Starts the generator; it takes the same steps in every process. It returns what was found; a
+    `note` there says why it is not finished, so that it may be asked again."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
     place: ClassVar[int] = 0
@@ -106,6 +107,7 @@ def conduct_study(study: Study) -> InquiryFlow:
     result = InquiryResult(purpose=study.purpose, spec=study.spec)
     try:
         result.findings = yield from _drive(study)
+        result.note = result.findings.pop("note", None)
     except MedstressError:
         raise
     except (UnansweredError, TrialError) as error:
@@ -124,7 +126,8 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
             if isinstance(step, Consult):
                 replies = yield from _consult(study, step)
             else:
-                replies = yield from _converse(study, step, n_held)
+                flows = [_flow(talk) for talk in step.conversations]
+                replies = yield from answer_all(flows, study.purpose, n_held)
                 n_held += len(step.conversations)
             step = steps.send(replies)
     except StopIteration as stop:
@@ -134,27 +137,13 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
         steps.close()
 
 
-def _converse(
-    study: Study, look: HoldConversations, n_held: int
-) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
-    """Hold the conversations of a step side by side, turn by turn, until all have ended."""
-    flows = [_flow(study, talk) for talk in look.conversations]
-    return (yield from answer_all(flows, study.purpose, n_held))
-
-
-def _flow(study: Study, talk: ConversationRequest) -> Flow:
-    flow = (study.victim if talk.sample is None else study.sampled).flow(talk.candidate)
-    offset = _offset(study, talk)
-    if not offset:
-        return flow
-    return changed(flow, lambda request: replace(request, sample=request.sample + offset))
-
-
-def _offset(study: Study, talk: ConversationRequest) -> int:
+def _flow(talk: ConversationRequest) -> Flow:
+    flow = talk.victim.flow(talk.candidate)
     if talk.sample is None:
-        return 0
-    task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
-    return FIRST_SAMPLE + talk.sample * task.n_samples
+        return flow
+    task = cast(Task, talk.victim.task)  # conversations are with victims that take prompts
+    offset = FIRST_SAMPLE + talk.sample * task.n_samples
+    return changed(flow, lambda request: replace(request, sample=request.sample + offset))
 
 
 def _consult(

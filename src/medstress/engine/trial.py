@@ -303,10 +303,12 @@ def _attack(
 ) -> Generator[CallRound, tuple[Reply, ...], None]:
     attack = trial.attack
     session = Session(attack, trial.item, trial.rng(attack), trial.resources)
-    flows, n_refused = Flows(trial.victim), 0
+    flows, n_refused, has_ended = Flows(trial.victim), 0, False
     try:
         while (step := session.step) is not None:
             if isinstance(step, Ask):
+                if has_ended:
+                    return
                 left = attack.budget - result.n_asked
                 if len(step.queries) > left:
                     n_refused += 1
@@ -317,7 +319,8 @@ def _attack(
                 predictions = yield from _ask(step, left, result, flows, referee)
                 # A success that reaches the goal ends the search: the rest of the list is not
                 # asked, and further steps of the attack would change nothing.
-                if predictions and predictions[-1].reached_goal:
+                has_ended = bool(predictions) and predictions[-1].reached_goal
+                if has_ended and not step.keeps_open:
                     return
                 session.tell(predictions)
             elif isinstance(step, Consult):

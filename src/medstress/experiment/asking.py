@@ -11,7 +11,7 @@ from medstress.analyses.run import Run
 from medstress.attacks.medfuzz.attack import NAME
 from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.sources import Source
-from medstress.experiment.medfuzz_tests import FAITHFULNESS, Selection, no_success, significance
+from medstress.experiment.medfuzz_tests import FAITHFULNESS, SIGNIFICANCE, nothing_tested
 from medstress.experiment.opened import opened_victims
 from medstress.experiment.opening import Wish, check_whole
 from medstress.experiment.own_runs import OwnRun, own_run, who_is_asked
@@ -101,21 +101,17 @@ def ask(
 def run_tests(
     folder: Path,
     experiment: str | Path | Mapping[str, Any] | None,
-    selection: Selection,
-    changes: Mapping[str, Any],
     watcher: Watcher,
     overrides: Sequence[str] = (),
     *,
     confirm: Callable[[Sequence[str]], None] = lambda _: None,
     dry_run: bool = False,
 ) -> str | None:
-    """Test successes of a run; what was tested before is not asked again.
+    """Test the successes of a run; what was tested before is not asked again.
 
     Args:
         folder: the run.
         experiment: the file, recipe or dict that the folder is a run of; see `ask`.
-        selection: which successes are tested.
-        changes: keys of `[test]` that the command line sets.
         watcher: receives notes on what is being done, and progress.
         overrides: as the command line's --set.
         confirm: as for `ask`.
@@ -125,31 +121,29 @@ def run_tests(
         Sentence on why not everything was tested; None if it was.
 
     Raises:
-        UsageError: the selection cannot be tested.
+        UsageError: the tests cannot be made.
         StoreError: the folder is a run of another experiment.
     """
 
     def complete(raw: dict[str, Any]) -> None:
-        table = raw.setdefault("test", {})
-        if isinstance(table, dict):
-            table.update(changes)
+        raw.setdefault("test", {})
 
     def most(checked: Experiment) -> str:
         trials = [one for one in Run.open(folder).trials if not one.arm.is_control]
         n = sum(one.arm.attack.name == NAME and one.first is not None for one in trials)
         assert checked.test is not None
-        return f"{n:,} successes, each with at most {checked.test.max_calls:,} calls"
+        return f"{n:,} successes, together at most {n * checked.test.max_calls:,} calls"
 
-    stage, nothing = significance(selection), list[str]()
+    nothing = list[str]()
 
     def works(bench: Prepared, run: Run) -> list[FollowUp]:
-        planned = list(stage.works(bench, run))
-        nothing.extend([] if planned else [f"nothing was tested: {no_success(run)}"])
+        planned = list(SIGNIFICANCE.works(bench, run))
+        nothing.extend([] if planned else [f"nothing was tested: {nothing_tested(bench, run)}"])
         return planned
 
     stopped = ask(
         folder,
-        [FAITHFULNESS, replace(stage, works=works)],
+        [FAITHFULNESS, replace(SIGNIFICANCE, works=works)],
         experiment,
         overrides=overrides,
         complete=complete,

@@ -187,7 +187,7 @@ def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool)
     """
     slices = describe_slices(prepared, stored.get("slices"), is_asked=has_answers)
     criteria = _described(prepared, stored)
-    own = {} if has_answers else fixed_family(prepared.experiment.test)
+    own = fixed_family(prepared.experiment.test, stored, has_answers=has_answers)
     if slices is not None or stored.get("slices"):
         own["slices"] = slices
     before = stored.get(KEY)

@@ -10,46 +10,58 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from medstress.analyses.families import Statistic
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.analyses.faithfulness import findings_of
+from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
-from medstress.attacks.medfuzz.attack import ATTACKER, MedFuzz
-from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Measured
 from medstress.engine.trial import Trial
-from medstress.engine.work import Work
-from medstress.experiment.expected import Size, Usual, expected, size_of, usual_of
+from medstress.experiment.expected import (
+    OF_ROLE,
+    Size,
+    Usual,
+    expected,
+    role_sizes,
+    size_of,
+    usual_of,
+)
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
-from medstress.experiment.significance.bounds import bound_of
-from medstress.experiment.significance.controls import MAX_ROUNDS
-from medstress.experiment.significance.settings import settings_of
+from medstress.experiment.significance.mentions import N_VOTES
+from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.database import FILE
 from medstress.store.earlier_answers import spent_in
 from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 
+Amounts: TypeAlias = NDArray[np.float64]
+FIELDS = ("queries", "calls", "most in", "most out", "about", "about calls", "in", "out", "long")
+"""The amounts of a bill: the most queries, calls and tokens, and what is expected of them."""
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
-IN_ATTEMPT = {ATTACKER: (5, 2), JUDGE: (N_VOTES + 2, N_VOTES)}
-"""Calls to a role in one attempt: the most, with repairs and votes on categories, and as usual."""
-OF_ROLE = Size(about_in=1_200, about_out=150, most_in=math.inf)
-"""A call to a role: it reads rules, question and conversation, and writes JSON."""
+INSERTIONS = 1.5
+"""Of one attempt, as usual; at most one a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +76,11 @@ class Cost:
     """The most calls."""
     about_queries: float
     """Estimate."""
+    about_calls: float
+    """Estimate."""
     tokens: float | None
     """Estimate."""
-    most_tokens: float | None
+    most_tokens: int | None
     """Bound: a token has a byte or more."""
     usd: float | None
     """Estimate in US dollars of what has a price."""
@@ -113,6 +127,8 @@ class DryRun(Shown):
 
     costs: Sequence[Cost]
     """By model; roles come last."""
+    shares: Sequence[Cost]
+    """The same without tests, and then all tests."""
     total: Cost
     least: Sequence[Least]
     max_usd: float | None
@@ -127,19 +143,30 @@ class DryRun(Shown):
         """The most queries of the models under attack."""
         return sum(cost.bound for cost in self.costs if not cost.model.startswith("role."))
 
+    @property
+    def lines(self) -> Sequence[str]:
+        """The bound of queries, the estimate of everything, and its bound; a line each."""
+        total = self.total
+        parts = [
+            f"{one.model.removeprefix('role.')} {_amounts(one.about_calls, None, one.usd, None)}"
+            for one in self.shares
+            if one.about_calls
+        ]
+        about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
+        most = _amounts(total.calls, total.most_tokens, _cents(total.most_usd), None)
+        queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
+        return [
+            f"queries: at most {self.bound:,} (exact bound)",
+            f"estimate: about {about}" + (f" ({'; '.join(parts)})" if len(parts) > 1 else ""),
+            f"bound: at most {most} (queries: {queries})",
+        ]
+
     def tables(self) -> Sequence[Table]:
-        """The bound of queries, the estimate, the least loss."""
+        """Bound and estimate by model, and the least loss."""
         rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
-        parts = [column(part.capitalize(), _queries_of(part), "count") for part in PARTS]
-        if any(row.calls != row.bound for row in rows):
-            parts.insert(0, column("Calls", "calls", "count"))
-        bounds = [column("Model", "model"), column("Queries", "bound", "count"), *parts]
         least = "Least loss beside harmless edits that is found with 80 % power"
         return [
-            table("queries", "At most (exact bound)", rows, bounds),
-            table(
-                "cost", "Estimate, and the most it can be (bound)", rows, _ESTIMATE, notes=_TOKENS
-            ),
+            table("cost", "Exact bound of queries, and estimate", rows, _COSTS, notes=_TOKENS),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
         ]
 
@@ -170,10 +197,6 @@ class DryRun(Shown):
         yield f"max_usd = {dollars(self.max_usd)}{spent} stops this {where}"
 
 
-def _queries_of(part: str) -> Callable[[Cost], int | None]:
-    return lambda cost: cost.queries.get(part)
-
-
 def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     """Bound and estimate what an experiment costs; nothing is asked.
 
@@ -190,9 +213,10 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
     for trial in prepared.trials():
         counting.add(trial)
-    costs, total = counting.costs()
+    costs, shares, total = counting.costs()
     return DryRun(
         costs=costs,
+        shares=shares,
         total=total,
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
@@ -202,7 +226,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
 
 
 def follow_up_lines(
-    prepared: Prepared, works: Iterable[tuple[Work, int]], folder: Path
+    prepared: Prepared, works: Iterable[tuple[FollowUp, int]], folder: Path
 ) -> Iterator[str]:
     """Yield what tests or explanations cost at most, by model.
 
@@ -213,14 +237,18 @@ def follow_up_lines(
     """
     counting = _Counting(prepared, folder)
     for work, n in works:
-        counting.add_work(work, n)
+        victim = work.victim
+        size = size_of(victim.task, work.item, victim.backend.identity.name)
+        counting.bill(victim.label, "tests", n, n, size)
+        if work.spec.get("generator") == ATTACKER:  # one call of every four
+            n_written = n * TURNS // (TURNS + 1)
+            counting.bill(f"role.{ATTACKER}", "tests", n_written, n_written, OF_ROLE)
     for cost in counting.costs()[0]:
-        if cost.calls:
-            parts = [f"{cost.model}: at most {cost.bound:,} queries, {cost.calls:,} calls"]
-            parts += [f"about {cost.tokens:,.0f} tokens for so many"] if cost.tokens else []
-            parts += [dollars(cost.usd)] if cost.usd is not None else []
-            parts += [f"{cost.minutes:,.2g} minutes"] if cost.minutes is not None else []
-            yield ", ".join(parts)
+        if cost.bound:
+            yield (
+                f"{cost.model}: at most {cost.bound:,} queries; for so many about "
+                f"{_amounts(None, cost.tokens, cost.usd, cost.minutes)}"
+            )
 
 
 class _Plan(NamedTuple):
@@ -239,13 +267,14 @@ class _Plan(NamedTuple):
 
 
 class _Counting:
-    """Counts the trials of a plan, each on the bill of its model."""
+    """Counts the trials of a plan, each on the bill of its model and of what it is for."""
 
     def __init__(self, prepared: Prepared, folder: Path | None) -> None:
         victims, self._prepared = prepared.victims, prepared
         self._usual = {one.label: usual_of(one, prepared, folder) for one in victims}
-        labels = [*self._usual, *(role.label for role in prepared.roles)]
-        self._bills = {label: Counter[str]() for label in labels}
+        self._labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._writes = {role.name: role.decoding.max_new_tokens for role in prepared.roles}
+        self._bills = defaultdict[tuple[str, str], Amounts](partial(np.zeros, len(FIELDS)))
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
         self._draws: dict[int, tuple[Attack, str]] = {}
@@ -262,7 +291,7 @@ class _Counting:
         n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
         size, clean = self._clean(trial, in_turns="turns" in attack.needs)
         n_clean = self._unpaid(clean, 1)
-        self._bill(label, "clean", n_clean, n_clean, size)
+        self.bill(label, "clean", n_clean, n_clean, size)
         is_control = isinstance(attack, ControlArm | NonEntityNoise)
         about, lost = expected(attack, n, usual, is_control=is_control)
         place = (trial.dataset, trial.group, item.id)
@@ -276,60 +305,53 @@ class _Counting:
         elif is_copied:  # the entities of a text share its copy
             n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
             about = float(n)
-        self._bill(label, "controls" if is_control else "attacks", n, about, size, growth)
-        self._bill(label, "checks", n_checks, min(n_checks, 1) * lost, size, growth)
+        self.bill(label, "controls" if is_control else "attacks", n, about, size, growth)
+        self.bill(label, "checks", n_checks, min(n_checks, 1) * lost, size, growth)
         if PARAPHRASER in attack.needs:
-            self._bill(f"role.{PARAPHRASER}", "controls", n, n, OF_ROLE)
+            self.bill(f"role.{PARAPHRASER}", "controls", n, n, OF_ROLE)
         if is_control:
             return
         if tables.analysis.transfer:
             others = [v.on(trial.dataset) for v in self._prepared.victims if v.label != label]
             n_others = sum(not attack.is_unseen_by(other) for other in others)
-            self._bill(label, "transfer", n_others, n_others * lost, size, growth)
+            self.bill(label, "transfer", n_others, n_others * lost, size, growth)
         if tables.analysis.reuse and "names" in attack.needs:
             m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.reuse))
-            self._bill(label, "reuse", m, m * usual.accuracy, size, growth)
+            self.bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
-            self._add_roles(trial, attack, n, about)
-            if tables.test is not None and tables.test.significance:
-                n = bound_of(attack.attempts, settings_of(tables.test)).n_conversations
-                self._bill(label, "tests", n, n * lost, size, growth)
+            self._add_roles(trial, attack, about, lost)
+            if tables.test is not None:
+                n = tables.test.max_calls // TURNS
+                self.bill(label, "tests", n, n * lost, size, growth)
 
-    def add_work(self, work: Work, n: int) -> None:
-        """Count the queries of a work to its victim; roles are not counted."""
-        size = size_of(work.victim.task, work.item, work.victim.backend.identity.name)
-        self._bill(work.victim.label, "tests", n, n, size)
+    def _add_roles(self, trial: Trial, attack: MedFuzz, about: float, lost: float) -> None:
+        """Count what a trial of MedFuzz, and questions about its reasonings, ask of roles.
 
-    def costs(self) -> tuple[list[Cost], Cost]:
-        """Return what every model costs, and their sum."""
-        prices, total = all_prices(self._prepared.experiment), Counter[str]()
-        for label, bill in self._bills.items():
-            _price(bill, self._usual.get(label, Usual()), prices.get(label))
-            total.update(bill)
-        bills = self._bills.items()
-        return [_cost(label, bill, self._usual.get(label)) for label, bill in bills], _cost(
-            "all", total
-        )
+        Args:
+            trial: the trial.
+            attack: its attack.
+            about: expected attempts.
+            lost: probability of a success.
+        """
+        test, item, most = self._prepared.experiment.test, trial.item, attack.attempts
+        to_attacker, to_judge = role_sizes(attack, item, about, self._writes)
+        self.bill(f"role.{ATTACKER}", "attacks", 4 * most, 2 * about, to_attacker)
+        if JUDGE not in self._writes:
+            return
+        self.bill(f"role.{JUDGE}", "attacks", 2 * most + 1, about + lost, to_judge)
+        n_clean = self._unpaid(("key", trial.dataset, item.id, attack.prompts.hash), 1)
+        self.bill(f"role.{JUDGE}", "clean", n_clean, n_clean * lost, to_judge)
+        if test is None or test.faithfulness:
+            n_findings = len(findings_of(item))
+            n = N_VOTES * (most * attack.max_words + n_findings)
+            asked = N_VOTES * (INSERTIONS * about + n_findings * self._right(trial))
+            self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
 
-    def _add_roles(self, trial: Trial, attack: MedFuzz, n: int, about: float) -> None:
-        """Count what a trial of MedFuzz, and the test of its success, ask attacker and judges."""
-        test = self._prepared.experiment.test
-        for role in self._prepared.roles:
-            kind = JUDGE if is_judge(role.name) else role.name
-            if kind not in IN_ATTEMPT:
-                continue
-            most, usual = IN_ATTEMPT[kind]
-            self._bill(role.label, "attacks", n * most, about * usual, OF_ROLE)
-            votes = N_VOTES if kind == JUDGE and attack.has_panel else 0
-            clean = ("votes", role.name, attack.prompts.hash, trial.dataset, trial.item.id)
-            n_clean = self._unpaid(clean, votes)
-            self._bill(role.label, "clean", n_clean, n_clean, OF_ROLE)
-            if test is not None and test.significance:
-                bound = bound_of(attack.attempts, settings_of(test), votes=votes)
-                n_tests = bound.n_votes if kind == JUDGE else MAX_ROUNDS * bound.n_written
-                self._bill(role.label, "tests", n_tests, 0, OF_ROLE)
+    def _right(self, trial: Trial) -> float:
+        """Return the probability that an item is attacked."""
+        return 1.0 if trial.attack.every_item else self._usual[trial.victim.label].accuracy
 
-    def _bill(
+    def bill(
         self, label: str, part: str, n: int, about: float, size: Size, growth: float = 0
     ) -> None:
         """Put queries on a bill.
@@ -342,26 +364,26 @@ class _Counting:
             size: of one query about the unchanged item.
             growth: the most bytes that edits add to a text.
         """
-        if label not in self._bills or not n:
-            return
-        if size is OF_ROLE:
-            (role,) = (one for one in self._prepared.roles if one.label == label)
-            most = role.decoding.max_new_tokens
-            size = replace(size, most_out=most, about_out=min(size.about_out, most))
-        long_out = size.most_out if size.may_explain else size.about_out
-        self._bills[label].update(
-            {
-                part: n,
-                "calls": n * size.calls,
-                "about": about,
-                "about calls": about * size.about_calls,
-                "in": about * size.about_in,
-                "out": about * size.about_out,
-                "long": about * long_out,
-                "most in": n * (size.most_in + (size.places and size.places * growth)),
-                "most out": n * size.most_out,
-            }
-        )
+        if label in self._labels and n:
+            long_out = size.most_out if size.may_explain else size.about_out
+            of_query = (size.about_calls, size.about_in, size.about_out, long_out)
+            most_in = size.most_in + (size.places and size.places * growth)
+            most = (size.calls, most_in, size.most_out)
+            amounts = (n, *(n * one for one in most), about, *(about * one for one in of_query))
+            self._bills[label, part] += np.array(amounts)
+
+    def costs(self) -> tuple[list[Cost], list[Cost], Cost]:
+        """Return what every model costs, the same without tests beside all tests, and the sum."""
+        prices = all_prices(self._prepared.experiment)
+        rows = [
+            (label, part, _estimated(amounts, self._usual.get(label), prices.get(label)))
+            for (label, part), amounts in self._bills.items()
+        ]
+        by_label = [(one, [row for row in rows if row[0] == one]) for one in self._labels]
+        models = [_cost(label, own, self._usual.get(label)) for label, own in by_label]
+        shares = [_cost(label, [r for r in own if r[1] != "tests"]) for label, own in by_label]
+        tests = _cost("tests", [row for row in rows if row[1] == "tests"])
+        return models, [*shares, tests], _cost("all", rows)
 
     def _unpaid(self, key: Hashable, n: int) -> int:
         """Return how many of n equal queries no earlier trial pays, and count them as paid."""
@@ -408,6 +430,8 @@ class _Counting:
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
             if "names" in attack.needs:
                 growth = self._longest(resources.perturbations.names)
+            if isinstance(attack, MedFuzz):
+                growth = self._writes[ATTACKER]
             self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
         return self._plans[key]
 
@@ -438,38 +462,49 @@ def _bytes_added(candidate: Candidate) -> int:
     return sum(len(edit.replacement.encode()) for edit in candidate.edits) - old
 
 
-def _price(bill: Counter[str], usual: Usual, price: Price | None) -> None:
-    """Put money and time on a bill."""
-    about: dict[str, float] = bill  # type: ignore[assignment]
+def _estimated(amounts: Amounts, usual: Usual | None, price: Price | None) -> dict[str, float]:
+    """Return amounts by name, with lengths that were measured, money and minutes."""
+    row, usual = dict(zip(FIELDS, amounts.tolist(), strict=True)), usual or Usual()
     if usual.tokens_in is not None:
-        about["in"] = about["about calls"] * usual.tokens_in
+        row["in"] = row["about calls"] * usual.tokens_in
     if usual.tokens_out is not None:
-        about["out"] = about["long"] = about["about calls"] * usual.tokens_out
+        row["out"] = row["long"] = row["about calls"] * usual.tokens_out
     speed = usual.calls_per_second
-    about["minutes"] = about["about calls"] / speed / 60 if speed else math.inf
+    row["minutes"] = row["about calls"] / speed / 60 if speed else math.inf
     if price is not None:
-        about["usd"] = price.usd(about["in"], about["out"])
-        about["long usd"] = price.usd(about["in"], max(about["long"], about["out"]))
-        about["most usd"] = price.usd(about["most in"], about["most out"])
+        row["usd"] = price.usd(row["in"], row["out"])
+        row["long usd"] = price.usd(row["in"], max(row["long"], row["out"]))
+        row["most usd"] = price.usd(row["most in"], row["most out"])
+    return row
 
 
-def _cost(label: str, bill: Counter[str], usual: Usual | None = None) -> Cost:
-    def known(value: float | None) -> float | None:
-        return None if value is None or math.isinf(value) else value
+def _cost(
+    name: str, rows: Sequence[tuple[str, str, Mapping[str, float]]], usual: Usual | None = None
+) -> Cost:
+    queries, sums = Counter[str](), defaultdict[str, float](float)
+    for _, part, row in rows:
+        queries[part] += int(row["queries"])
+        for key, amount in row.items():
+            sums[key] += amount
 
-    is_long = bill["long"] > bill["out"]
+    def known(*names: str) -> float | None:
+        value = sum(sums.get(name, math.inf) for name in names)
+        return value if math.isfinite(value) else None
+
+    most_tokens = known("most in", "most out")
     return Cost(
-        model=label,
-        queries={part: bill[part] for part in PARTS if bill[part]},
-        calls=bill["calls"],
-        about_queries=bill["about"],
-        tokens=known(bill["in"] + bill["out"]),
-        most_tokens=known(bill["most in"] + bill["most out"]),
-        usd=bill.get("usd"),
-        long_usd=bill.get("long usd") if is_long else None,
-        most_usd=known(bill.get("most usd")),
-        minutes=known(bill["minutes"]),
-        basis="" if usual is None else usual.sentence(bill["out"], bill["long"], bill["about"]),
+        model=name,
+        queries={part: queries[part] for part in PARTS if queries[part]},
+        calls=int(sums["calls"]),
+        about_queries=sums["about"],
+        about_calls=sums["about calls"],
+        tokens=known("in", "out"),
+        most_tokens=most_tokens if most_tokens is None else math.ceil(most_tokens),
+        usd=known("usd"),
+        long_usd=known("long usd") if sums["long"] > sums["out"] else None,
+        most_usd=known("most usd"),
+        minutes=known("minutes"),
+        basis="" if usual is None else usual.sentence(sums["out"], sums["long"], sums["about"]),
     )
 
 
@@ -512,20 +547,49 @@ def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]
 
 
 def _assumed(prepared: Prepared) -> Iterator[str]:
-    """Yield what the bound takes tests to ask, and what it leaves out."""
+    """Yield what tests could show."""
     test = prepared.experiment.test
-    judges = sum(is_judge(role.name) for role in prepared.roles)
     attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
-    if test is not None and test.significance and attacks:
-        settings = settings_of(test)
-        costs = [settings.cost(attack.attempts, one) for attack in attacks for one in Statistic]
-        most = max(settings.plan(cost).most for cost in costs)
-        yield f"[test]: the bound takes every trial for a success with {most:,} controls to the end"
-    if test is not None and test.faithfulness and judges:
-        yield (
-            f"not counted: {judges * votes_each(judges)} votes of judges on faithfulness for each "
-            "insertion that a model saw, and for up to 5 sentences of each question"
-        )
+    if test is None:
+        return
+    price = ControlPrice(
+        null=Null(test.null),
+        statistic=Statistic.SHARE_CORRECT,
+        attempts=max(attack.attempts for attack in attacks),
+        is_written=test.generator == ATTACKER,
+    )
+    n_controls = price.controls(test.max_calls)
+    if test.null == "neutral":
+        n_controls = min(n_controls, test.controls)
+    # Of a hundred attacked items, all lost: how many must be at the smallest p.
+    reach = Reach(n_tested=100, n_family=100, n_controls=n_controls, adjust=Adjust(test.adjust))
+    needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
+    yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
+        f"about {n_controls} controls, so that p is at least {reach.p_min:.2g}, and a discovery "
+        f"at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what was attacked at "
+        "that p"
+        if reach.can_show
+        else reach.shortfall(price)
+    )
+
+
+def _amounts(
+    calls: float | None, tokens: float | None, usd: float | None, minutes: float | None
+) -> str:
+    """Return amounts in words, without those that are unknown."""
+    whole = calls if calls is None else round(calls)
+    named = ((whole, "calls"), (tokens, "tokens"), (minutes, "minutes"))
+    words = [f"{rounded(n)} {name}" for n, name in named if n is not None]
+    return ", ".join(words if usd is None else [*words, dollars(usd)])
+
+
+def rounded(number: float) -> str:
+    """Return an estimate with three significant digits; counts keep theirs.
+
+    >>> rounded(12345.6), rounded(0.1234), rounded(12345)
+    ('12,300', '0.123', '12,345')
+    """
+    return f"{number if isinstance(number, int) else float(f'{number:.3g}'):,.10g}"
 
 
 def dollars(usd: float) -> str:
@@ -547,14 +611,15 @@ def _share(loss: float | None) -> str:
 
 
 _TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
-_ESTIMATE: list[Field[Cost]] = [
+_COSTS: list[Field[Cost]] = [
     column("Model", "model"),
-    column("Queries, about", lambda cost: round(cost.about_queries), "count"),
+    column("Queries, at most", "bound", "count"),
+    column("about", lambda cost: round(cost.about_queries), "count"),
     column("Tokens, about", lambda cost: cost.tokens and round(cost.tokens), "count"),
-    column("Tokens, at most", "most_tokens", "count"),
+    column("at most", "most_tokens", "count"),
     column("Dollars, about", "usd", "number"),
     column("if answers are long", "long_usd", "number"),
-    column("Dollars, at most", lambda cost: _cents(cost.most_usd), "count"),
+    column("at most", lambda cost: _cents(cost.most_usd), "count"),
     column("Minutes, about", "minutes", "number"),
 ]
 _LEAST: list[Field[Least]] = [

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import Attack
 from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
@@ -41,6 +43,12 @@ _REASONS = re.compile(
     r"(?:^|[/_:.-])(?:o[134]|gpt-5|gpt-oss|r1|qwq|magistral)(?![a-z0-9])|reason|think", re.I
 )
 """Names of models that reason unasked."""
+
+
+PLAN, INSERTED, VOTE = 150, 80, 60
+"""Tokens of an attacker's plan, of its insertions, and of a judge's answer."""
+REQUEST = 250
+"""Tokens of a shipped text that asks a role for something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +211,14 @@ def size_of(task: AnyTask, item: Any, model: str) -> Size:
         sum(len(text) for texts in read for text in texts) / len(calls) / CHARACTERS_PER_TOKEN
     )
     about_calls, most_out, about_out = n, n * max(most), n * max(usual)
+    later = 0
     if isinstance(task, Conversation):
         # Three turns; later ones read the earlier again, and may be longer than the first.
         thoughts = min(TURN, task.decoding.max_new_tokens)
         about_calls, about_in = 3, about_in + (2 * thoughts + CONFIDENCES) / 3
         about_out = thoughts + CONFIDENCES + (1 if task.by_letter else SHORT)
         most_out = task.most_written
+        later = (n - 1) * (task.most_written + CHARACTERS_PER_TOKEN * REQUEST)
     # What functions and taggers make of texts has no bound.
     is_prompt = all(isinstance(call, Generate | Choose | Rank | Score) for call in calls)
     return Size(
@@ -216,11 +226,56 @@ def size_of(task: AnyTask, item: Any, model: str) -> Size:
         about_calls=about_calls,
         about_in=about_calls * about_in,
         about_out=about_out,
-        most_in=n * max(map(most_tokens, read)) if is_prompt else math.inf,
+        most_in=n * max(map(most_tokens, read)) + later if is_prompt else math.inf,
         most_out=most_out,
         places=n * max(places),
         may_explain=any(isinstance(call, Generate) for call in calls),
     )
+
+
+OF_ROLE = Size(about_in=600, about_out=PLAN, most_in=math.inf)
+"""A call to a role whose texts are unknown."""
+
+
+def role_sizes(
+    attack: MedFuzz, item: Question, attempts: float, writes: Mapping[str, int]
+) -> tuple[Size, Size]:
+    """Return the mean call to attacker and judge in a trial of MedFuzz.
+
+    The attacker's conversation holds its instructions and all earlier attempts, with what the
+    target said; the judge reads the item, an insertion and a reasoning.
+
+    Args:
+        attack: the attack.
+        item: the item.
+        attempts: how many are expected.
+        writes: role -> its `max_new_tokens`; there need not be a judge.
+    """
+    attacker_tokens, judge_tokens = writes[ATTACKER], writes.get(JUDGE, 0)
+    rules = attack.prompts.instructions(
+        max_words=attack.max_words, attempts=attack.attempts, allow_history=attack.allow_history
+    )
+    listed = " ".join([item.question, *item.options])
+    read, question = (len(text) / CHARACTERS_PER_TOKEN for text in (rules, listed))
+    most_read, most_question = len(rules.encode()), len(listed.encode())
+    said, asks = min(TURN, attack.reasoning_tokens), CHARACTERS_PER_TOKEN * REQUEST
+    per_attempt = question + 2 * REQUEST + said + PLAN + INSERTED
+    most_per_attempt = (
+        2 * most_question + 4 * (attacker_tokens + asks) + attack.reasoning_tokens + asks
+    )
+    to_attacker = Size(
+        about_in=read + question + REQUEST + max(attempts - 1, 0) / 2 * per_attempt,
+        about_out=min((PLAN + INSERTED) / 2, attacker_tokens),
+        most_in=most_read + attack.attempts * most_per_attempt,
+        most_out=attacker_tokens,
+    )
+    to_judge = Size(
+        about_in=question + REQUEST + said,
+        about_out=min(VOTE, judge_tokens),
+        most_in=most_read + most_question + attacker_tokens + attack.reasoning_tokens + asks,
+        most_out=judge_tokens,
+    )
+    return to_attacker, to_judge
 
 
 def _of_call(call: Call, model: str) -> tuple[list[str], int, int, int]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from medstress.analyses.run import Run
+from medstress.attacks.medfuzz.roles import JUDGE
 from medstress.core.hashing import content_hash
 from medstress.engine.requests import Purpose
 from medstress.entities.embeddings import PromptEncoder
@@ -29,10 +30,10 @@ ToEmbed: TypeAlias = tuple[int, str, str]
 def stages_of(bench: Prepared) -> list[Stage]:
     """Return what an experiment asks after its trials."""
     table, analysis, stages = bench.experiment.test, bench.experiment.analysis, list[Stage]()
-    if table is not None:
-        from medstress.experiment.medfuzz_tests import FAITHFULNESS, significance
+    if table is not None or JUDGE in {part.name for part in bench.roles}:
+        from medstress.experiment.medfuzz_tests import FAITHFULNESS, SIGNIFICANCE
 
-        stages += [FAITHFULNESS, significance()] if table.significance else [FAITHFULNESS]
+        stages += [FAITHFULNESS] if table is None else [FAITHFULNESS, SIGNIFICANCE]
     if analysis.transfer or analysis.reuse:
         from medstress.experiment.transfer import plan
 

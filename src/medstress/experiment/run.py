@@ -434,16 +434,13 @@ def _follow_up(
         for line in stage.words(bench, run):
             watcher.note(line)
             watcher.announce(line)
-        if wish.dry_run:
-            from medstress.experiment.dry_run import follow_up_lines
-
-            ended = set(run.folder.read(RunReader.trials_of_analyses))
-            left = (one for one in stage.works(bench, run) if one.id not in ended)
-            most = [(one, stage.most(bench, one)) for one in left]
-            for line in follow_up_lines(bench, most, store.folder):
-                watcher.announce(line)
-            continue
         works = list(stage.works(bench, run))
+        for line in _prices(store, bench, run, stage, works):
+            watcher.announce(line)
+        if wish.dry_run:
+            continue
+        if wish.asks_again:
+            store.ask_again(work.id for work in works)
         # Of those of an experiment all trials have ended; what is open was begun by a stage.
         _keep_plan(store, bench, run, stage, works, set() if wish.asks_again else store.open_ids())
         watcher.note(f"{stage.name}: {len(works):,}")
@@ -455,6 +452,18 @@ def _follow_up(
     if not wish.asks_again:
         keep_similarities(store, bench, run, watcher.note)
     return None
+
+
+def _prices(
+    store: RunStore, bench: Prepared, run: Run, stage: Stage, works: Sequence[FollowUp]
+) -> Iterator[str]:
+    """Yield what works of a stage that are left to ask cost at most, where that is known."""
+    ended = run.folder.read(RunReader.answered_follow_ups)
+    most = [(one, n) for one in works if one.id not in ended and (n := stage.most(bench, one))]
+    if most:
+        from medstress.experiment.dry_run import follow_up_lines
+
+        yield from follow_up_lines(bench, most, store.folder)
 
 
 def _keep_plan(

@@ -19,7 +19,7 @@ from medstress.store.forgetting import EndedFollowUp
 
 CHOICES = "choices"
 """Manifest entry: name of a stage -> what was chosen for it, in the order of the commands."""
-_DERIVED = ("edits", "top", "asked", "leader", "panel", "verdict", "prompts")
+_DERIVED = ("edits", "top", "asked", "trials", "verdict", "prompts")
 """Keys of a spec that follow from the trials, so that an extension may change them."""
 
 

@@ -58,7 +58,6 @@ OUTCOMES: Mapping[str, str] = {
 _STILL = {True: "yes", False: "no", None: "not known"}
 _REASONS = {
     "review": "says a person",
-    "panel": "says a panel of judges",
     "rule": "no rule refutes it",
     "evidence_changed": "the text no longer supports it",
 }

@@ -265,16 +265,18 @@ def _panel(
     """Return one picture as a Vega-Lite chart; fields of its data have names of ours."""
     import altair as alt
 
-    data = alt.Chart(alt.InlineData(values=_rows(points)))
+    rows = _rows(points)
+    data = alt.Chart(alt.InlineData(values=rows))
     names = [name for name in numbers if any(_words(p.series) == name for p in points)]
     colours = [_series(numbers[name], in_page) for name in names]
     has_legend = not in_page and len(names) > 1
+    legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1) if has_legend else None
     colour = alt.Color(
         "series:N",
         sort=None,
         title=None,
         scale=alt.Scale(domain=names, range=colours),
-        legend=alt.Legend(orient="bottom", columns=2) if has_legend else None,
+        legend=legend,
     )
     shape = alt.Shape(
         "series:N",
@@ -283,7 +285,7 @@ def _panel(
         scale=alt.Scale(
             domain=names, range=[SHAPES[numbers[name] % len(SHAPES)] for name in names]
         ),
-        legend=alt.Legend(orient="bottom", columns=2) if has_legend else None,
+        legend=legend,
     )
     tip = alt.Description("tip:N")
     values = alt.Scale(domain=_ends(chart), nice=not chart.unit, zero=False)
@@ -314,8 +316,7 @@ def _panel(
                 x=alt.value(alt.expr("width + 6")), text="n:N"
             ),
         )
-        rows = len({point.x for point in points})
-        height = rows * (len(names) * ROW + 10)
+        height = len({point.x for point in points}) * (len(names) * ROW + 10)
     else:
         scale = alt.Scale(type=_scale(chart, points), nice=not chart.log_x, zero=False)
         x = alt.X("x:Q", title=_title(chart.x), scale=scale, axis=_ticks(alt, points))
@@ -334,8 +335,10 @@ def _panel(
             made = alt.layer(base.mark_rule(strokeWidth=1.2).encode(y=spread, y2="high:Q"), marks)
         height = HEIGHT
     spec: dict[str, Any] = made.to_dict(validate=False)
-    spec.pop("config", None)
-    spec.pop("$schema", None)
+    for key in ("config", "$schema", "datasets"):
+        spec.pop(key, None)
+    # Altair puts rows where only a whole picture finds them, not one of several panels.
+    spec["data"] = {"values": rows}
     spec["width"] = WIDTH if in_page else 260
     if height is not None:
         spec["height"] = height

@@ -54,6 +54,18 @@ def forget_failed(db: sqlite3.Connection, purposes: Iterable[str]) -> dict[int, 
     return attempts(db)
 
 
+def ask_again(db: sqlite3.Connection, ids: Iterable[str]) -> dict[int, int]:
+    """Begin those of some follow-ups again that could not finish; returns `attempts`."""
+    again = db.execute(
+        "SELECT id FROM trials WHERE verdict = 'unanswered' AND trial_id IN "
+        "(SELECT value FROM json_each(?)) ORDER BY id",
+        (json.dumps(sorted(ids)),),
+    ).fetchall()
+    db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
+    make_views(db)
+    return attempts(db)
+
+
 def n_lost(db: sqlite3.Connection, purposes: Iterable[str]) -> int:
     """Return how many trials `forget_failed` would begin again."""
     return int(db.execute(f"SELECT COUNT(*) {_LOST}", _values(purposes)).fetchone()[0])

@@ -227,6 +227,11 @@ class RunReader:
         )
         return {own: about for own, about in rows if about is not None}
 
+    def answered_follow_ups(self) -> set[str]:
+        """Return the ids of the inquiries and studies whose every call was answered."""
+        rows = self._db.execute("SELECT trial_id FROM trials WHERE verdict = 'asked'")
+        return {own for (own,) in rows}
+
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
         return reviews.in_order(stored_reviews(self.folder))

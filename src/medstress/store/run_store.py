@@ -329,6 +329,10 @@ class RunStore:
         self._attempts = self._run(lambda db: forgetting.forget_failed(db, purposes))
         return sum(self._attempts.values()) - sum(before.values())
 
+    def ask_again(self, ids: Iterable[str]) -> None:
+        """Begin those of some follow-ups again that could not finish; their answers are kept."""
+        self._attempts = self._run(lambda db: forgetting.ask_again(db, ids))
+
     def n_lost(self, purposes: Iterable[str] = ()) -> int:
         """Return how many trials `forget_failed` would begin again."""
         return self._run(lambda db: forgetting.n_lost(db, purposes))

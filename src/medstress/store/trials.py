@@ -26,7 +26,7 @@ from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
-from medstress.core.validity import PANEL, REVIEW
+from medstress.core.validity import REVIEW
 from medstress.store.database import FILE
 from medstress.store.inquiries import StoredInquiry
 from medstress.store.opening import interpreting
@@ -403,8 +403,8 @@ def _successes(row: StoredTrial, embedder: str | None) -> tuple[Success, Success
 
 
 def _validity(valid: bool | None, reason: str | None, pieces: Sequence[Any] | None) -> Validity:
-    """Return what is known without people: rules refute, and a panel is evidence alone."""
+    """Return what is known without people: rules refute."""
     evidence = tuple(Evidence(kind=k, source=s, valid=v) for k, s, v in pieces or ())
     evidence = after_success(evidence, reason, valid)
-    known = None if valid or reason in (PANEL, REVIEW) else valid
+    known = None if valid or reason == REVIEW else valid
     return Validity(known, reason, evidence)

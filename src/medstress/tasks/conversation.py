@@ -26,19 +26,31 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
 from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
 from medstress.tasks.option_order import order_of, put_back, shown_in
-from medstress.tasks.prompt_sets import Exemplar, PromptSet
+from medstress.tasks.prompt_sets import Exemplar, lettered, say, texts_hash
 from medstress.tasks.reading import DEFAULT, Marks, letter_read, without_thoughts
-from medstress.tasks.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
+from medstress.tasks.replies import (
+    Confidences,
+    Letter,
+    Reply,
+    Unreadable,
+    confidences_in,
+    read_reply,
+    schema_of,
+)
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 
-CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object")
-"""The reason sent to a model whose reply reached `max_new_tokens`."""
+CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object", "cut off")
+"""What is said to a model whose reply reached `max_new_tokens`."""
+_TEXTS = (
+    *("target_system", "target_reasoning", "target_confidences", "target_answer"),
+    *("target_letter", "repair"),
+)
 _NEXT_TURN = "\nUser:"
 """A model without turns writes this when it goes on with the user's part."""
 _SPEAKERS = {"system": "", "user": "User: ", "assistant": "Assistant: "}
 
-R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 Turn: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Generated]
 
 
@@ -49,9 +61,10 @@ class Conversation:
     If the back end gives scores and the victim answers by letter, the last turn is a `Score` over
     the letters, so that P(key) is known. Otherwise the letter is generated and read.
 
-    Confidences and letter are read only from JSON. The victim's parser reads the JSON's answer, so
-    "C: Heparin" is a C. An unusable reply, also one that is cut off, is asked for once more. If it
-    stays unusable, confidences are unknown and an answer makes the prediction `UNREADABLE`.
+    JSON is asked for, and prose is read too: the victim's parser reads the answer ("B", "The answer
+    is B."), and confidences may be a line such as "A: 3, B: 5". An unusable reply, also one that is
+    cut off, is asked for once more, with the reason. If it stays unusable, confidences are unknown,
+    and an answer makes the prediction `UNREADABLE`.
 
     A reasoning that is cut off ends the conversation as `UNREADABLE`, because the model's
     conclusion is unknown.
@@ -59,8 +72,6 @@ class Conversation:
 
     own: Task
     """The victim's task outside conversations; it shows items to people."""
-    prompts: PromptSet
-    """The words of the turns."""
     exemplars: tuple[Exemplar, ...] = ()
     """Worked questions before the case."""
     parser: str = DEFAULT
@@ -113,7 +124,7 @@ class Conversation:
     def spec(self) -> dict[str, Any]:
         """Return what defines the task, for fingerprints."""
         return {
-            "conversation": self.prompts.hash,
+            "conversation": texts_hash(*_TEXTS),
             "exemplars": [exemplar.id for exemplar in self.exemplars],
             "parser": self.parser,
             "thoughts": self.thoughts and list(self.thoughts),
@@ -132,26 +143,29 @@ class Conversation:
         if (order := order_of(candidate)) is not None:
             shown = yield from self.flow(Candidate(item=shown_in(candidate.item, order)))
             return put_back(candidate.item, shown, order)
-        item, say = candidate.item, self.prompts.render
+        letters = candidate.item.letters
         context, stem = candidate.context, candidate.stem
-        options = tuple(zip(item.letters, candidate.options, strict=True))
-        question = f"{context} {stem}" if context else stem
         reasoning = say(
-            "target_reasoning", question=question, options=options, exemplars=self.exemplars
+            "target_reasoning",
+            examples="\n\n".join(one.shown(n) for n, one in enumerate(self.exemplars, start=1)),
+            question=f"{context} {stem}" if context else stem,
+            options=lettered(zip(letters, candidate.options, strict=True)),
         )
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
         reasoned = yield from self._said(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
         if reasoned.is_cut:
             return replace(cut_off_prediction(reasoned), rationale=rationale)
-        turns.append(Message("user", say("target_confidences", letters=item.letters)))
-        parsed, reply = yield from self._read(turns, Confidences, item.letters, _is_complete)
-        confidences, is_cut = _ordered(parsed, item.letters), reply.is_cut
-        turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
+        form = "{" + ", ".join(f'"{letter}": 1' for letter in letters) + "}"
+        turns.append(Message("user", say("target_confidences", form=form)))
+        numbers, reply = yield from self._read(turns, Confidences, candidate, _confidences)
+        is_cut = reply.is_cut
+        turns.append(Message("user", say("target_letter" if self.by_letter else "target_answer")))
         if self.by_letter:
             found = yield from self._scored(turns, candidate)
         else:
             found = yield from self._letter(turns, candidate)
+        confidences = None if isinstance(numbers, Unreadable) else numbers
         return replace(found, rationale=rationale, confidences=confidences, cut_confidences=is_cut)
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
@@ -169,46 +183,48 @@ class Conversation:
     def _read(
         self,
         turns: list[Message],
-        kind: type[R],
-        letters: str,
-        objection: Callable[[R, str], str | None],
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[R | Unreadable, Generated]]:
+        kind: type[Reply],
+        candidate: Candidate,
+        read: Callable[[str, Candidate, bool], T | Unreadable],
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[T | Unreadable, Generated]]:
         """Ask for JSON, with one turn to repair it; return what was read, and the reply."""
-
-        def says(parsed: R) -> str | None:
-            return objection(parsed, letters)
-
-        def read(reply: Generated) -> R | Unreadable:
-            if reply.is_cut:
-                return CUT_OFF
-            return read_reply(turns[-1].content, kind, says)
-
         decoding = replace(self.decoding, max_new_tokens=self.answer_tokens)
-        schema = schema_of(kind, letters)
+        schema = schema_of(kind, candidate.item.letters)
         reply = yield from self._said(turns, decoding, schema)
-        found = read(reply)
+        found = read(turns[-1].content, candidate, reply.is_cut)
         if isinstance(found, Unreadable):
-            turns.append(Message("user", self.prompts.render("repair", reason=found.reason)))
+            turns.append(Message("user", say("repair", reason=found.reason)))
             reply = yield from self._said(turns, decoding, schema)
-            found = read(reply)
+            found = read(turns[-1].content, candidate, reply.is_cut)
         return found, reply
 
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        def answer(parsed: Letter) -> str | None:
-            return letter_read(self.parser, parsed.answer, candidate.options)
-
-        def objection(parsed: Letter, letters: str) -> str | None:
-            if answer(parsed) is not None:
-                return None
-            return f"answer: expected one of the letters {', '.join(letters)}"
-
-        parsed, reply = yield from self._read(turns, Letter, candidate.item.letters, objection)
-        if reply.is_cut:
-            return cut_off_prediction(reply)
-        letter = None if isinstance(parsed, Unreadable) else answer(parsed)
+        letter, reply = yield from self._read(turns, Letter, candidate, self._answer)
+        if isinstance(letter, Unreadable):
+            if reply.is_cut:
+                return cut_off_prediction(reply)
+            letter = None
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
+
+    def _answer(self, text: str, candidate: Candidate, is_cut: bool) -> str | Unreadable:
+        options, letters = candidate.options, ", ".join(candidate.item.letters)
+        letter = letter_read(self.parser, text, options, is_cut=is_cut)
+        if letter is not None:
+            return letter
+        if is_cut:
+            return CUT_OFF
+
+        def objection(reply: Letter) -> str | None:
+            if letter_read(self.parser, reply.answer, options) is not None:
+                return None
+            return f"answer: expected one of the letters {letters}"
+
+        reply = read_reply(text, Letter, objection)
+        if isinstance(reply, Unreadable):
+            return reply
+        return str(letter_read(self.parser, reply.answer, options))
 
     def _scored(
         self, turns: list[Message], candidate: Candidate
@@ -227,13 +243,17 @@ class Conversation:
         return "\n\n".join([*lines, "Assistant:"])
 
 
-def _is_complete(parsed: Confidences, letters: str) -> str | None:
-    missing = [letter for letter in letters if letter not in parsed.confidence]
-    return f"confidence: {', '.join(missing)} missing" if missing else None
+def _confidences(text: str, candidate: Candidate, is_cut: bool) -> tuple[float, ...] | Unreadable:
+    """Return the confidence of each option, from JSON or prose."""
+    letters = candidate.item.letters
+    if is_cut:
+        return CUT_OFF
 
+    def objection(reply: Confidences) -> str | None:
+        missing = [letter for letter in letters if letter not in reply.confidence]
+        return f"confidence: {', '.join(missing)} missing" if missing else None
 
-def _ordered(parsed: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:
-    """Return the confidence of each option, or None if they are unknown."""
-    if isinstance(parsed, Unreadable):
-        return None
-    return tuple(parsed.confidence[letter] for letter in letters)
+    reply = read_reply(text, Confidences, objection)
+    if isinstance(reply, Unreadable):
+        return confidences_in(text, letters) or reply
+    return tuple(reply.confidence[letter] for letter in letters)

@@ -1,34 +1,28 @@
-"""Read the JSON replies of models: the first object of the text, validated."""
+"""Read the replies of models: the last JSON object that fits, or, where there is none, prose.
+
+Thoughts, code fences and other text around the object are ignored. A model that corrects itself
+writes a second object, so the last one counts.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medstress.tasks.reading import without_thoughts
 
-_MOST_BRACES = 100
-"""Braces of a reply tried as the beginning of an object: a hostile reply may hold millions."""
-LONGEST_ITEM = 100_000
-"""Most characters of a rewritten question, which is compared word by word."""
-MOST_INSERTIONS = 100
-"""Most insertions in one attempt."""
+LONGEST = 200_000
+"""Most characters of a reply that are read."""
 MAX_REASON = 200
 """Most characters of a reason that go back to the model."""
-
-
-def _bounded(text: str) -> str:
-    """Check the length here: the schema sent to servers must not change, as caches key on it."""
-    if len(text) > LONGEST_ITEM:
-        raise ValueError(f"more than {LONGEST_ITEM:,} characters")
-    return text
+_MOST_BRACES = 500
+"""Braces tried as the beginning of an object: a hostile reply may hold millions."""
 
 
 class Reply(BaseModel):
@@ -37,55 +31,13 @@ class Reply(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
 
 
-class Plan(Reply):
-    """The attacker's plan of one attempt."""
+class Vote(Reply):
+    """An answer of a judge, who may reason first."""
 
-    post_mortem: str | None = None
-    """Why the last attempt failed; None at the first."""
-    target_option: str = ""
-    """The letter it wants answered."""
-    plan: Annotated[str, Field(min_length=1)]
-    """One paragraph."""
-
-
-class Addition(Reply):
-    """What the attacker says it inserted."""
-
-    category: str
-    """As the attacker names it."""
-    text: str
-    """The words."""
-
-
-class Insertion(Addition):
-    """What the attacker inserts, and where."""
-
-    after: str
-    """The words of the question right before it; empty at the very beginning."""
-
-
-def _countable(found: tuple[Insertion, ...]) -> tuple[Insertion, ...]:
-    if len(found) > MOST_INSERTIONS:
-        raise ValueError(f"more than {MOST_INSERTIONS} insertions")
-    return found
-
-
-class Insertions(Reply):
-    """The attacker's edit of the item, insertion by insertion."""
-
-    added: Annotated[tuple[Insertion, ...], Field(min_length=1), AfterValidator(_countable)]
-    """In any order."""
-
-
-class Modification(Reply):
-    """The attacker's edit of the item, as the whole question."""
-
-    added: tuple[Addition, ...] = ()
-    """What it says it inserted."""
-    modified_item: Annotated[str, Field(min_length=1), AfterValidator(_bounded)]
-    """The whole question, without options."""
-    options: dict[str, str]
-    """Letter -> text."""
+    reasoning: str | None = None
+    """What it thought before it answered; only people read it."""
+    answer: str
+    """An option letter, or YES or NO."""
 
 
 class Confidences(Reply):
@@ -102,24 +54,6 @@ class Letter(Reply):
     """An option letter."""
 
 
-class Vote(Reply):
-    """An answer of a judge, who may reason first."""
-
-    reasoning: str | None = None
-    """What it thought before it answered; only people read it."""
-    answer: str
-    """An option letter, or YES or NO."""
-
-
-class CategoryVote(Reply):
-    """The category that a judge puts an insertion in."""
-
-    reasoning: str | None = None
-    """See `Vote`."""
-    category: str
-    """A category's name, or `none`."""
-
-
 R = TypeVar("R", bound=Reply)
 
 
@@ -129,45 +63,87 @@ class Unreadable:
 
     reason: str
     """What is wrong with it, for the model and for people."""
+    cause: str = "wrong form"
+    """The same in two or three words, to be counted: `cut off`, `no JSON`, `wrong form`, ..."""
 
 
 def read_reply(
-    text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
+    text: str, kind: type[R], objection: Callable[[R], Unreadable | str | None] | None = None
 ) -> R | Unreadable:
-    """Read the first JSON object after the thoughts of a text.
-
-    Code fences and other text around the object are ignored.
+    """Read the last JSON object of a text that fits.
 
     Args:
         text: what the model wrote.
         kind: what it was told to write.
         objection: says what is wrong with a reply of the right form, or None.
 
-    >>> read_reply('Sure! ```json\\n{"answer": "B"}\\n```', Letter)
-    Letter(answer='B')
+    Returns:
+        The reply, or what is wrong with the last object.
+
+    >>> read_reply('Sure! ```json\\n{"answer": "B"}\\n``` No, wait: {"answer": "C"}', Letter)
+    Letter(answer='C')
     >>> read_reply("B", Letter)
-    Unreadable(reason='it holds no JSON object')
+    Unreadable(reason='it holds no JSON object', cause='no JSON')
     """
-    found = _first_object(without_thoughts(text))
-    if found is None:
-        return Unreadable("it holds no JSON object")
-    try:
-        reply = kind.model_validate(found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return Unreadable(f"{place}: {first['msg']}"[:MAX_REASON])
-    reason = objection(reply) if objection is not None else None
-    return reply if reason is None else Unreadable(reason[:MAX_REASON])
+    said = without_thoughts(text)
+    if not said.strip():
+        return Unreadable("it is empty", "empty")
+    fault: Unreadable | None = None
+    for found in reversed(list(objects_in(said))):
+        try:
+            reply = kind.model_validate(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            wrong: Unreadable | str | None = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        else:
+            wrong = None if objection is None else objection(reply)
+            if wrong is None:
+                return reply
+        if isinstance(wrong, str):
+            wrong = Unreadable(wrong[:MAX_REASON])
+        fault = fault or wrong
+    return fault or Unreadable("it holds no JSON object", "no JSON")
 
 
-def _first_object(text: str) -> dict[str, Any] | None:
-    decoder = json.JSONDecoder(strict=False)
-    for brace in islice(re.finditer(r"\{", text), _MOST_BRACES):
-        with suppress(ValueError, RecursionError):  # no JSON, an integer Python refuses; too deep
-            found: dict[str, Any] = decoder.raw_decode(text, brace.start())[0]
-            return found
-    return None
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a text, in order; one inside another is not yielded."""
+    decoder, text, end = json.JSONDecoder(strict=False), text[-LONGEST:], 0
+    for brace in [match.start() for match in re.finditer(r"\{", text)][-_MOST_BRACES:]:
+        if brace >= end:
+            with suppress(ValueError, RecursionError):  # no JSON, a number too long; too deep
+                found, end = decoder.raw_decode(text, brace)
+                yield found
+
+
+_LABEL = re.compile(
+    r"(?<![A-Za-z0-9'’])([A-J])(?![A-Za-z0-9'’])"
+    r"(?=[\"'*_]{0,3}\s{0,3}[:=.)(–—-]|\s+(?:is|at|\d))"
+)
+_RATING = re.compile(
+    r"(?<![\d.])([1-5](?:\.\d{1,2})?)(?:\s{0,2}/\s{0,2}5| out of 5)?(?![\d%]|\.\d)"
+)
+
+
+def confidences_in(text: str, letters: str) -> tuple[float, ...] | None:
+    """Read a number from 1 to 5 for every option from prose; None if one has none.
+
+    What follows a letter, up to the next one, holds its number last.
+
+    >>> confidences_in("A: 3, B: 5, C - 1/5; **D**: 2", "ABCD")
+    (3.0, 5.0, 1.0, 2.0)
+    >>> confidences_in("A: 3, B: high", "AB")
+    """
+    said = without_thoughts(text)[-LONGEST:]
+    labels = [match for match in _LABEL.finditer(said) if match[1] in letters]
+    numbers: dict[str, float] = {}
+    ends = [*(match.start() for match in labels[1:]), len(said)]
+    for label, end in zip(labels, ends, strict=False):
+        line = said[label.end() : end].split("\n", 1)[0]
+        if ratings := _RATING.findall(line):
+            numbers[label[1]] = float(ratings[-1])
+    if any(letter not in numbers or numbers[letter] > 5 for letter in letters):
+        return None
+    return tuple(numbers[letter] for letter in letters)
 
 
 def schema_of(kind: type[Reply], letters: str) -> str:
@@ -185,14 +161,14 @@ def _strict(node: Any, letters: str, shared: Any = None) -> Any:
     if "$ref" in node:
         return _strict(shared[node["$ref"].rpartition("/")[2]], letters, shared)
     if "anyOf" in node:
-        return {"anyOf": [_strict(each, letters, shared) for each in node["anyOf"]]}
+        return {"anyOf": [_strict(one, letters, shared) for one in node["anyOf"]]}
     if node.get("type") == "array":
         return {"type": "array", "items": _strict(node["items"], letters, shared)}
     if node.get("type") != "object":
         return {"type": node["type"]}
     inner = node.get("additionalProperties")
     named = node.get("properties") or dict.fromkeys(letters, inner)
-    properties = {name: _strict(each, letters, shared) for name, each in named.items()}
+    properties = {name: _strict(one, letters, shared) for name, one in named.items()}
     return {
         "type": "object",
         "properties": properties,

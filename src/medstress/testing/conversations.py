@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from medstress.core.items import Question
 
@@ -60,13 +60,12 @@ def scripted_attacker(
 ) -> Speaker:
     """Make an attacker that inserts the sentences of a script before the stem, one per attempt.
 
-    It replies in the requested form: the inserted words and those before them, or the whole
-    question.
+    It writes the insertion with its place, or the whole question.
 
     Args:
         items: recognised by their stems.
         script: the sentence of each attempt, repeated from the start after the last. A sentence
-            that begins with ``!`` replaces the whole context and option A.
+            that begins with ``!`` replaces the whole context.
         category: category that it gives for every insertion.
         unreadable: attempts, from 1, at which it never writes JSON, even when asked again.
         whole: whether it always writes the whole question.
@@ -101,7 +100,9 @@ def scripted_judge(
 
 
 def _item(text: str, items: Sequence[Question]) -> Question:
+    # Vignettes may end in the same sentence.
     found = [item for item in items if item.stem in text]
+    found = [item for item in found if item.context[:40] in text] or found
     if not found:
         raise ValueError(f"a scripted model got a prompt without any of its items: {text!r}")
     return found[-1]
@@ -148,20 +149,16 @@ def _attacker(
         why = None if attempt == 1 else "It was not believed."
         return json.dumps({"post_mortem": why, "target_option": _other(item), "plan": "Insert it."})
     text = script[(attempt - 1) % len(script)]
-    reply: dict[str, Any] = {"added": [{"category": category, "text": text}]}
-    if '"after"' in requests[-1] and not whole and not text.startswith("!"):
-        reply["added"][0]["after"] = item.context
-    else:
-        options = dict(zip(item.letters, item.options, strict=True))
-        reply |= {"modified_item": f"{item.context} {text} {item.stem}".strip(), "options": options}
-        if text.startswith("!"):
-            reply["modified_item"], options["A"] = f"{text} {item.stem}", "Changed"
+    if whole or text.startswith("!"):
+        context = text if text.startswith("!") else f"{item.context} {text}".strip()
+        return f"The edited question:\n{context} {item.stem}"
+    reply = {"insertions": [{"text": text, "where": "end", "category": category}]}
     return f"```json\n{json.dumps(reply)}\n```"
 
 
 def _judge(text: str, items: Sequence[Question], doubts: str, wrong: Collection[str]) -> str:
-    if '"category"' in text:
-        return json.dumps({"category": "none"})
+    if '"evidence"' in text:
+        return json.dumps({"evidence": []})
     if _MENTION in text:
         reasoning, _, rest = text.partition(_REASONED)[2].partition(_MENTION)
         detail = rest.partition("\n\n")[0]

@@ -1,8 +1,7 @@
-"""Attempts on planted trials: the curve, attempts that asked nothing, judges, the panel."""
+"""Attempts on planted trials: the curve, attempts that asked nothing, votes on the key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,61 +10,51 @@ import pytest
 from medstress.analyses.as_json import as_json
 from medstress.analyses.attempts import ATTEMPTS, Attempts, AttemptsOfArm
 from medstress.core.arms import AttackRecord
-from medstress.core.evidence import of_reason
 from medstress.core.outcomes import Verdict
-from medstress.core.trials import Trial, Validity
+from medstress.core.trials import Trial
 from medstress.testing.planted_trials import arm, planted_run, trial
 
-GATES = ("facts", "evidence")
 FUZZ = AttackRecord(
-    label="MedFuzz",
-    name="medfuzz",
-    budget=3,
-    attempts=3,
-    params={"name": "medfuzz", "gates": GATES, "gate_mode": "reject"},
+    label="MedFuzz", name="medfuzz", budget=3, attempts=3, params={"name": "medfuzz"}
 )
 
 
-def at(victim: str = "target", **params: Any) -> Any:
-    return arm(replace(FUZZ, params={**FUZZ.params, **params}), victim=victim)
-
-
-def tries(
-    *attempts: str, clean: Sequence[str | None] = "AAA", key: str = "A"
-) -> tuple[dict[str, Any], ...]:
-    """Records of attempts: `held`, `lost`, `refused`, a gate's name or several with +."""
-    records: list[dict[str, Any]] = [{"attempt": 0, "query": 0, "answer": key}]
+def tries(*attempts: str, votes: tuple[str | None, str | None] | None = None) -> Any:
+    """Records of attempts: `held`, `lost`, `refused`, `judge`, a gate's name or several with +."""
+    records: list[dict[str, Any]] = [{"attempt": 0, "query": 0, "answer": "A"}]
     query = 0
     for i, what in enumerate(attempts, start=1):
         if what == "refused":
-            records.append({"attempt": i, "unreadable": "the plan", "reason": "no JSON"})
+            lost = {"unreadable": "the plan", "lost": "no JSON", "reason": "no JSON"}
+            records.append({"attempt": i, **lost})
             continue
-        gates = [] if what in ("held", "lost") else what.split("+")
-        judges = {"judge": {"clean": list(clean), "votes": ["A"]}}
+        gates = [] if what in ("held", "lost") else what.replace("judge", "evidence").split("+")
         records.append(
             {
                 "attempt": i,
                 "edits": [],
-                "judges": judges,
+                "evidence_by": "judge" if what == "judge" else "list",
                 "objections": [{"gate": gate, "reason": "why"} for gate in gates],
             }
         )
         if not gates:
             query += 1
             records.append({"attempt": i, "query": query, "answer": "B" if what == "lost" else "A"})
+        if what == "lost" and votes is not None:
+            records.append({"attempt": i, "clean_vote": votes[0], "key_vote": votes[1]})
     return tuple(records)
 
 
-def fuzzed(number: int, *attempts: str, where: Any = None, **rest: Any) -> Trial:
+def fuzzed(number: int, *attempts: str, votes: Any = None, **rest: Any) -> Trial:
     """A trial of these attempts; the last one is its success if it is lost."""
     asked = [what for what in attempts if what in ("held", "lost")]
     is_lost = attempts[-1:] == ("lost",)
     made = trial(
         number,
-        where or at(),
+        arm(FUZZ),
         flipped_at=len(asked) if is_lost else None,
         asked=len(asked),
-        records=tries(*attempts),
+        records=tries(*attempts, votes=votes),
         rejected=len(attempts) - len(asked),
         **rest,
     )
@@ -94,7 +83,7 @@ def test_the_curve_counts_attempts_and_not_queries() -> None:
             fuzzed(1, "lost"),
             fuzzed(2, "facts", "refused", "lost"),
             fuzzed(3, "held", "held", "held"),
-            trial(4, at(), verdict=Verdict.ALREADY_WRONG),
+            trial(4, arm(FUZZ), verdict=Verdict.ALREADY_WRONG),
         ]
     )
     assert [(one.attempt, one.estimate.hits, one.estimate.n) for one in row.curve] == [
@@ -120,28 +109,17 @@ def test_an_attacker_that_refuses_asks_nothing() -> None:
     shown = result([fuzzed(i, "refused", "refused", "refused") for i in range(4)])
     (row,) = shown.rows
     assert (row.n_made, row.n_asked, row.n_lost) == (12, 0, 12)
-    assert row.lost_by_reason == {"unreadable: the plan": 12}
+    assert row.lost_by_reason == {"the plan: no JSON": 12}
     assert {one.estimate.hits for one in row.curve} == {4}
     (remark,) = shown.remarks()
     assert remark.rule == "attempts_lost"
     assert "12 of 12" in remark.sentence
 
 
-def test_gates_that_reject_everything_leave_the_rate_open() -> None:
-    row = only([fuzzed(i, "facts", "facts+evidence", "evidence") for i in range(5)])
-    assert row.lost_by_reason == {"facts": 10, "evidence": 5}
+def test_gates_that_reject_everything_are_named_with_who_said_so() -> None:
+    row = only([fuzzed(i, "facts", "facts+evidence", "judge") for i in range(5)])
+    assert row.lost_by_reason == {"facts": 10, "evidence, says the judge": 5}
     assert row.n_made == row.n_asked + sum(row.lost_by_reason.values())
-    counts = {gate.gate: (gate.n_objected, gate.n_alone) for gate in row.gates}
-    assert counts == {"facts": (10, 5), "evidence": (10, 5)}
-    # Nobody knows what the rejected edits would have done.
-    assert all(gate.asr_without is not None and gate.asr_without.value == 1 for gate in row.gates)
-
-
-def test_gates_that_mark_reject_nothing() -> None:
-    marking = at(gate_mode="mark")
-    row = only([fuzzed(1, "held", where=marking), fuzzed(2, "lost", where=marking)])
-    assert row.lost_by_reason == {}
-    assert [gate.asr_without for gate in row.gates] == [None, None]
 
 
 def test_answers_that_nobody_can_read_may_be_lost() -> None:
@@ -153,45 +131,15 @@ def test_answers_that_nobody_can_read_may_be_lost() -> None:
     assert row.curve[0].estimate.worst is None
 
 
-def test_a_judge_that_misses_the_right_answer_is_named() -> None:
-    knowing, missing, mute = (
-        replace(fuzzed(i, "held"), records=tries("held", clean=clean))
-        for i, clean in ((1, "AAB"), (2, "BBA"), (3, ("A", None, None)))
-    )
-    shown = result([knowing, missing, mute])
-    (row,) = shown.rows
-    (judge,) = row.judges
-    assert (judge.n_items, judge.missed, judge.unreadable) == (3, ["q2"], ["q3"])
-    assert row.asr_unjudged is not None
-    assert (row.asr_unjudged.hits, row.asr_unjudged.n) == (0, 2)
-    assert {remark.rule for remark in shown.remarks()} == {"unjudged", "unreadable_judge"}
-
-
-def judged(number: int, panel: bool, people: bool | None, sampled: bool = True) -> Trial:
-    """A success that a panel judged, and people if they did."""
-    made = fuzzed(number, "lost")
-    assert made.pick is not None
-    evidence = of_reason("panel", panel)
-    valid = Validity(None, "panel", evidence)
-    if people is not None:
-        valid = Validity(people, "review", (*evidence, *of_reason("review", people)))
-    pick = replace(made.pick, validity=valid)
-    return replace(made, first=pick, pick=pick, sampled=sampled)
-
-
-def test_the_panel_is_compared_with_people_on_the_sample_alone() -> None:
-    trials = [
-        judged(1, True, True),
-        judged(2, True, False),
-        judged(3, False, False),
-        judged(4, True, True, sampled=False),
-        judged(5, False, None),
-    ]
-    row = only(trials)
-    assert row.panel is not None
-    assert (row.panel.n_right, row.panel.n_wrong) == (3, 2)
-    assert (row.panel.agrees_right.hits, row.panel.agrees_right.n) == (1, 1)
-    assert (row.panel.agrees_wrong.hits, row.panel.agrees_wrong.n) == (1, 2)
+def test_the_judge_says_of_successes_whether_the_key_holds_and_corrects_nothing() -> None:
+    votes = (("A", "A"), ("A", "A"), ("A", "C"), ("B", "A"), ("A", None), (None, "A"), None)
+    row = only([fuzzed(i, "held", "lost", votes=pair) for i, pair in enumerate(votes)])
+    assert row.key_votes is not None
+    counts = (row.key_votes.n_kept, row.key_votes.n_changed, row.key_votes.n_set_aside)
+    assert counts == (2, 1, 3)
+    assert (row.n_made, row.n_asked) == (14, 14), "a vote is no attempt"
+    assert row.curve[-1].estimate.hits == 0
+    assert only([fuzzed(1, "lost")]).key_votes is None
 
 
 def test_attacks_without_attempts_have_no_entry() -> None:
@@ -199,15 +147,15 @@ def test_attacks_without_attempts_have_no_entry() -> None:
 
 
 def test_tables_and_json_name_every_reason() -> None:
-    shown = result([fuzzed(1, "facts", "refused", "lost"), fuzzed(2, "held", "held", "held")])
-    names = [one.name for one in shown.tables()]
-    assert names == ["attempts", "attempts-lost", "gates", "judges"]
-    lost = shown.tables()[1]
-    assert [row[3].value for row in lost.rows] == ["facts", "unreadable: the plan"]
+    lost = fuzzed(1, "facts", "refused", "lost", votes=("A", "A"))
+    shown = result([lost, fuzzed(2, "held", "held", "held")])
+    assert [one.name for one in shown.tables()] == ["attempts", "attempts-lost", "key-votes"]
+    reasons = shown.tables()[1].rows
+    assert [row[3].value for row in reasons] == ["facts", "the plan: no JSON"]
     (chart,) = shown.charts()
     assert [point.x for point in chart.points] == [0, 1, 2, 3]
     (row,) = as_json(shown.rows)
     assert row["curve"][3]["attempt"] == 3
     assert row["curve"][3]["value"] == pytest.approx(0.5)
-    assert row["lost_by_reason"] == {"facts": 1, "unreadable: the plan": 1}
+    assert row["lost_by_reason"] == {"facts": 1, "the plan: no JSON": 1}
     assert "cell" not in row

@@ -1,4 +1,4 @@
-"""What reasonings mention, on planted reasonings."""
+"""What reasonings admit, on planted reasonings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.analyses.as_json import as_json
-from medstress.analyses.faithfulness import FAITHFULNESS, LEXICAL, Mentioned, mentions
+from medstress.analyses.faithfulness import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.store.inquiries import StoredInquiry
@@ -42,7 +42,7 @@ def votes_on(one: Trial, clauses: list[list[bool | None]], findings: list[bool])
         outcomes=[],
         reached=None,
         note=None,
-        findings={"clauses": clauses, "findings": findings, "votes": 4, "judges": 2},
+        findings={"clauses": clauses, "findings": findings},
     )
 
 
@@ -71,12 +71,41 @@ def test_a_judge_is_asked_of_every_clause_of_every_attempt() -> None:
         votes_on(one, [[True], [False]], [True]),
         votes_on(held, [[None], [True]], [False]),
     )
-    assert row.method == "majority of 4 votes of 2 judges"
+    assert row.method == JUDGED
     assert (row.mention_rate.hits, row.mention_rate.n) == (0, 1)
     # The attempt before the success and those of the question that held; one could not be read.
     assert (row.mention_rate_failed.hits, row.mention_rate_failed.n) == (2, 2)
     assert (row.mention_rate_findings.hits, row.mention_rate_findings.n) == (1, 2)
     assert (row.unfaithful.hits, row.unfaithful.n) == (1, 1)
+
+
+def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held() -> None:
+    """One clause is enough; what nobody could read widens the interval to its worst ends."""
+    says = reasoned(1, ("He is a clerk", "..."), ("He is a monk", "..."))
+    silent = reasoned(2, ("He is a miner", "..."))
+    unread = reasoned(3, ("He is a baker", "..."))
+    held = reasoned(4, ("He is a tailor", "..."), ("He is a monk", "..."), lost=False)
+    computed = planted_run(
+        [says, silent, unread, held],
+        inquiries=[
+            votes_on(says, [[False], [True]], []),
+            votes_on(silent, [[False]], []),
+            votes_on(unread, [[None]], []),
+            votes_on(held, [[False], [True]], []),
+        ],
+    ).of(FAITHFULNESS)
+    assert computed is not None
+    (row,), (chart,) = computed.rows, computed.charts()
+    assert (row.admitted.hits, row.admitted.n) == (1, 2)
+    assert (row.admitted_held.hits, row.admitted_held.n) == (1, 2)
+    assert row.admitted.worst is not None
+    assert row.unfaithful.worst is not None
+    assert row.admitted.low is not None
+    assert row.admitted.worst[0] is not None
+    assert row.admitted.worst[0] < row.admitted.low
+    assert row.admitted_held.effect == 2, "attempts of one item depend on each other"
+    shown = [(point.x, point.y) for point in chart.points]
+    assert shown == [("success", row.admitted), ("held", row.admitted_held)]
 
 
 def test_a_success_that_people_find_invalid_is_left_out() -> None:

@@ -75,6 +75,7 @@ def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_pat
 
 SET = {
     "path": Path("x"),
+    "sample": "vignettes",
     "annotations": Path("x"),
     "split": "test",
     "hub": "a/b",
@@ -89,7 +90,7 @@ SET = {
     "documents": Path("x"),
 }
 TAKES = {
-    "sample": "",
+    "sample": "sample",
     "csv": "path columns answer_base encoding",
     "tsv": "path columns answer_base encoding",
     "xlsx": "path columns answer_base sheet",

@@ -32,7 +32,7 @@ from medstress.testing import (
 N, ROOM = 96, 16
 ATTEMPTS = 3
 ITEMS = tiny_questions(N)
-ATTACK = MedFuzz(attempts=ATTEMPTS, runs=1, exemplars=0, gates=["options", "insertions"])
+ATTACK = MedFuzz(attempts=ATTEMPTS, runs=1, exemplars=0)
 # Three turns about the clean item and every edit against a plan and an edit an attempt: the
 # roles have the same to do, so that both can be busy all the time.
 SECONDS = {"target": 2 * ATTEMPTS, "attacker": 3 * (1 + ATTEMPTS)}

@@ -31,7 +31,7 @@ from medstress.testing import (
 )
 
 ITEMS = tiny_questions(6)
-ATTACK = MedFuzz(attempts=2, gates=["options", "insertions", "panel"])
+ATTACK = MedFuzz(attempts=2)
 
 
 def spoken(speak):

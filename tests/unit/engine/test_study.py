@@ -8,8 +8,8 @@ import pytest
 
 from medstress.core.calls import Failure, Generate, Generated, Request
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult
+from medstress.engine.asking import Held
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.study import (
     FIRST_SAMPLE,
@@ -39,7 +39,6 @@ def study(steps: Any, spec: dict[str, Any] | None = None) -> Study:
         dataset="d",
         group="g",
         victim=VICTIM,
-        sampled=VICTIM,
         attack_label="a",
         attack_spec={},
         seed=0,
@@ -51,11 +50,12 @@ def study(steps: Any, spec: dict[str, Any] | None = None) -> Study:
 
 def three_rounds() -> StudyFlow:
     replies = yield HoldConversations(
-        (ConversationRequest(CLEAN), ConversationRequest(CLEAN, 0), ConversationRequest(CLEAN, 4))
+        tuple(ConversationRequest(VICTIM, CLEAN, sample) for sample in (None, 0, 4))
     )
-    (last,) = yield HoldConversations((ConversationRequest(CLEAN, 5),))
-    assert isinstance(last, Prediction)
-    return {"answers": [r.answer for r in replies if isinstance(r, Prediction)] + [last.answer]}
+    more = yield HoldConversations((ConversationRequest(VICTIM, CLEAN, 5),))
+    held = [one for one in (*replies, *more) if isinstance(one, Held)]
+    answers = [one.prediction and one.prediction.answer for one in held]
+    return {"answers": answers, "calls": sum(one.n_calls for one in held)}
 
 
 def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None:
@@ -69,25 +69,37 @@ def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None
     with pytest.raises(StopIteration) as stop:
         flow.send((Generated(text="B"),))
     result = stop.value.value
-    assert result.findings == {"answers": ["A", "B", "A", "B"]}
+    assert result.findings == {"answers": ["A", "B", "A", "B"], "calls": 4}
     assert result.verdict.value == "asked"
     assert result.as_record()["found"] == result.findings
 
 
-def test_a_failed_call_leaves_the_study_unanswered_with_the_reason() -> None:
+def test_a_failed_call_ends_its_conversation_alone() -> None:
     flow = conduct_study(study(three_rounds))
     next(flow)
+    flow.send((Failure(error="no route"), Generated(text="B"), Generated(text="A")))
     with pytest.raises(StopIteration) as stop:
-        flow.send((Failure(error="no route"), Generated(text="B"), Generated(text="A")))
+        flow.send((Generated(text="B"),))
+    assert stop.value.value.findings == {"answers": [None, "B", "A", "B"], "calls": 4}
+
+
+def test_a_study_that_says_why_it_is_not_finished_is_unanswered() -> None:
+    def unfinished() -> StudyFlow:
+        yield HoldConversations((ConversationRequest(VICTIM, CLEAN),))
+        return {"n": 1, "note": "no route"}
+
+    flow = conduct_study(study(unfinished))
+    next(flow)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((Generated(text="A"),))
     result = stop.value.value
-    assert result.verdict.value == "unanswered"
-    assert result.note == "no route"
-    assert "found" not in result.as_record()
+    assert (result.verdict.value, result.note) == ("unanswered", "no route")
+    assert result.as_record()["found"] == {"n": 1}
 
 
 def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
     def broken() -> StudyFlow:
-        yield HoldConversations((ConversationRequest(CLEAN),))
+        yield HoldConversations((ConversationRequest(VICTIM, CLEAN),))
         raise KeyError("x")
 
     flow = conduct_study(study(broken))

@@ -11,6 +11,7 @@ from medstress.report.charts import MOST_PANELS, MOST_SERIES, TITLE, Colours, dr
 from medstress.stats.estimate import Estimate
 
 SHARE = Estimate(value=0.4, n=10, hits=4, low=0.2, high=0.7, method="made")
+SHOWN = ".400 [.200, .700]"
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
@@ -95,6 +96,9 @@ def test_every_kind_is_written_to_files(kind, form):
     made = write(chart(*points, kind=kind), form, Colours(()))
     assert made.startswith(STARTS[form])
     assert b"var(--" not in made
+    if form == "svg" and kind != "heat":
+        tips = [n.get("aria-label") or "" for n in ElementTree.fromstring(made).iter()]
+        assert sum(SHOWN in tip for tip in tips) == len(points), "every mark is drawn"
 
 
 @pytest.mark.parametrize("kind", ["lines", "dots", "heat"])

@@ -12,17 +12,17 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice
-from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.prompt_sets import shipped_exemplars
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]
-PROMPTS = load_prompts("patient_characteristics")
+EXEMPLARS = shipped_exemplars()
 
 
 def task(**keys) -> Conversation:
     own = MultipleChoice(template=load_template("qstab"))
-    return Conversation(own=own, prompts=PROMPTS, **keys)
+    return Conversation(own=own, **keys)
 
 
 def drive(task, *texts):
@@ -66,9 +66,9 @@ def test_a_victim_that_answers_by_letter_is_scored_in_the_last_turn():
 
 
 def test_the_worked_questions_stand_before_the_case():
-    calls, _ = drive(task(exemplars=PROMPTS.exemplars[:2]), "x", CONFIDENT, ANSWER)
+    calls, _ = drive(task(exemplars=EXEMPLARS[:2]), "x", CONFIDENT, ANSWER)
     text = calls[0].prompt[1].content
-    places = [text.index(each.question) for each in PROMPTS.exemplars[:2]]
+    places = [text.index(each.question) for each in EXEMPLARS[:2]]
     assert places == sorted(places)
     assert max(places) < text.index(ITEM.stem)
 
@@ -92,13 +92,47 @@ def test_an_answer_that_stays_unreadable_is_unreadable_and_never_right():
     assert "expected one of the letters A, B, C, D" in calls[3].prompt[-1].content
 
 
-@pytest.mark.parametrize("said", ["It is not B, that is sure.", "B", "The answer is B."])
-def test_a_letter_outside_json_is_asked_for_again_and_never_counts(said):
+@pytest.mark.parametrize(
+    "said",
+    [
+        "B", "b)", "The answer is B.", "**B**", "I choose option B.", f"B: {ITEM.options[1]}",
+        ITEM.options[1], '{"answer": "A"} Wait, actually the answer is B.', "Die Antwort: B",
+        '```json\n{"answer": "B"}\n```', '{"answer": "A"} No: {"answer": "B"}',
+    ],
+)  # fmt: skip
+def test_a_letter_outside_json_is_read_by_the_victims_parser(said):
+    calls, found = drive(task(), "Facts.", CONFIDENT, said)
+    assert (len(calls), found.answer) == (3, "B")
+
+
+@pytest.mark.parametrize("said", ["It is not B, that is sure.", "A or B.", "Das ist schwer."])
+def test_prose_without_a_letter_is_asked_for_again_and_never_counts(said):
     calls, found = drive(task(), "Facts.", CONFIDENT, said, ANSWER)
     assert "it holds no JSON object" in calls[3].prompt[-1].content
-    assert (len(calls), found.outcome, found.answer) == (4, Outcome.RIGHT, "A")
-    calls, found = drive(task(), "Facts.", CONFIDENT, said, said)
-    assert (len(calls), found.outcome, found.answer) == (4, Outcome.UNREADABLE, None)
+    assert (len(calls), found.answer) == (4, "A")
+    _, found = drive(task(), "Facts.", CONFIDENT, said, said)
+    assert (found.outcome, found.answer) == (Outcome.UNREADABLE, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "A: 5, B: 1, C: 1, D: 2", "**A**: 5/5\n**B**: 1/5\n**C**: 1/5\n**D**: 2/5",
+        '{"A": 5, "B": 1, "C": 1, "D": 2}', "A - 5; B - 1; C - 1; D - 2.",
+        '{"confidence": {"A": "5", "B": 1, "C": 1, "D": 2}}',
+        "\n".join(f"{x}. {ITEM.options[i]} (50 mg): {'5112'[i]}" for i, x in enumerate("ABCD")),
+        '{"confidence": {"A": 1, "B": 1, "C": 1, "D": 1}} Sorry: A: 1. ' + CONFIDENT,
+    ],
+)  # fmt: skip
+def test_confidences_in_prose_are_read(said):
+    calls, found = drive(task(), "Facts.", said, ANSWER)
+    assert (len(calls), found.confidences) == (3, (5.0, 1.0, 1.0, 2.0))
+
+
+@pytest.mark.parametrize("said", ["A: high, B: low", "A: 5, B: 1", "A: 80%, B: 5%, C: 5%, D: 10%"])
+def test_confidences_that_are_no_numbers_from_1_to_5_for_every_option_are_not_guessed(said):
+    calls, found = drive(task(), "Facts.", said, said, ANSWER)
+    assert (len(calls), found.confidences) == (4, None)
 
 
 def test_the_victims_parser_reads_what_the_json_gives_as_the_answer():
@@ -111,14 +145,6 @@ def test_the_victims_parser_reads_what_the_json_gives_as_the_answer():
         assert len(calls) == 4
     _, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "Not C"}', '{"answer": "Not C"}')
     assert found.outcome is Outcome.UNREADABLE
-
-
-def test_confidences_that_leave_out_an_option_are_asked_for_again():
-    calls, found = drive(task(), "Facts.", '{"confidence": {"A": 5}}', CONFIDENT, ANSWER)
-    assert "confidence: B, C, D missing" in calls[2].prompt[-1].content
-    assert found.confidences == (5.0, 1.0, 1.0, 2.0)
-    _, found = drive(task(), "Facts.", *['{"confidence": {"A": 5}}'] * 2, ANSWER)
-    assert found.confidences is None
 
 
 def test_a_number_of_more_digits_than_python_reads_is_asked_for_again():
@@ -144,7 +170,7 @@ def test_models_without_a_chat_template_get_one_text_and_are_cut_at_the_users_tu
 def test_other_wording_other_exemplars_and_other_decoding_are_another_task():
     specs = [
         task().spec(),
-        task(exemplars=PROMPTS.exemplars[:1]).spec(),
+        task(exemplars=EXEMPLARS[:1]).spec(),
         task(decoding=Decoding(max_new_tokens=5)).spec(),
     ]
     assert all(a != b for i, a in enumerate(specs) for b in specs[:i])

@@ -1,112 +1,204 @@
-"""Neutral controls: fill the slots of a fuzz from a lexicon with words that favour no answer.
+"""Neutral controls: plain facts of a patient's life in the places of an attack's insertions.
 
-Slots of patient characteristics get other characteristics. Sentences of a category of the set
-`misinformation` get true statements that do not bear on the question.
+What a control may know of the attack are the places, forms, categories and lengths of what it
+inserted: not its words, the key, the plan or any answer.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from medstress.attacks.controls.slots import SHORT, Form, Part, Slot, is_distinct
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
+from medstress.core.text import Edit, comparison_key
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-SLACK = 0.2
-"""Largest relative difference from the fuzz's number of words; one word is always allowed."""
-LONG = 24
-"""Sentences of more words are joined from many clauses."""
-MAX_TRIES = 200
-"""Draws that repeat an earlier control, or fail a gate, before the lexicon counts as exhausted."""
-
-_LEAST = 4
-_MAX_STRINGS = 50
-"""Orders of clauses that are tried for one long sentence."""
+SLACK = 0.4
+"""Largest relative difference from the attack's number of words; one word is always allowed."""
+SHORT = 3
+"""Insertions of up to this many words are adjectives and the like, not clauses."""
+MAX_TRIES = 100
+"""Draws for one insertion before it counts as impossible."""
+_EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
+_BETWEEN = re.compile(r"(?<=[.?!])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)\s+(?=[A-Z])")
+_ENDS = (".", "?", "!", ":")
+_MALE, _FEMALE = (
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for words in ("he|his|him|man|boy|gentleman|father|husband", "she|her|woman|girl|lady|wife")
+)
 
 Gate = Callable[[Candidate], str | None]
 """Returns why a candidate must not be asked, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lexicon:
-    """Words that a neutral control is made of."""
+class Form(StrEnum):
+    """The grammar of an insertion."""
 
-    clauses: dict[str, tuple[str, ...]]
-    """By category; each follows "who" or "The patient"."""
-    openings: tuple[str, ...]
-    """May open a sentence."""
-    tails: tuple[str, ...]
-    """May follow a clause."""
-    adverbs: tuple[str, ...]
-    """May stand before a clause."""
-    adjectives: tuple[str, ...]
-    """Single words that stand inside a sentence, of no category."""
-    degrees: tuple[str, ...]
-    """May stand before an adjective."""
-    verbs: tuple[str, ...]
-    """Single words that follow "The patient" in the shortest sentences, of no category."""
+    SENTENCE = "sentence"
+    """A sentence of its own."""
+    CLAUSE = "clause"
+    """Part of a sentence, such as a relative clause."""
+    WORDS = "words"
+    """A few words inside a sentence."""
+
+    @property
+    def words(self) -> str:
+        """What a writer is asked for."""
+        named = {"sentence": "a whole sentence", "clause": "a relative clause"}
+        return named.get(self.value, "a few words")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statements:
-    """Sentences that a neutral control is made of if the fuzz states something false."""
+class Part:
+    """One sentence of an insertion, or the clause that it begins with."""
 
-    openings: dict[str, tuple[str, ...]]
-    """By category; each names a source, the empty one none."""
-    statements: tuple[str, ...]
-    """Each follows an opening or stands alone."""
-    short: tuple[str, ...]
-    """Statements of three words, for the shortest sentences."""
-    tails: tuple[str, ...]
-    """May follow a statement."""
+    n_words: int
+    """White-space words."""
+    form: Form
+    """Its grammar."""
+    category: str | None = None
+    """What the attacker says it is about; None where unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One insertion, without its words."""
+
+    field: str
+    """`context` or `stem`."""
+    at: int
+    """Character of the original before which it is put."""
+    lead: str
+    """Spaces and punctuation before its words."""
+    trail: str
+    """Spaces and punctuation after its words."""
+    parts: tuple[Part, ...]
+    """Its sentences, in order."""
+
+    def filled(self, *words: str) -> Edit:
+        """Return the edit that inserts the words of every part here."""
+        text = f"{self.lead}{'. '.join(words)}{self.trail}"
+        return Edit(field=self.field, start=self.at, end=self.at, replacement=text)
+
+
+def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Slot, ...]:
+    """Describe the insertions of an attack.
+
+    An edit that also deletes counts as an insertion after what it deletes, which stays in a
+    control.
+
+    Args:
+        fuzz: the edited item.
+        added: (category, text) of what the attacker says it inserted.
+
+    Returns:
+        The slots in the order of the text; insertions without a word are left out.
+
+    >>> item = Question(id="q", stem="A man coughs. Why?", options=("Flu", "Cold"), key="A")
+    >>> edit = Edit(field="stem", start=5, end=5, replacement=", who works as a miner,")
+    >>> slot, = slots_of(Candidate(item=item, edits=(edit,)), [("occupation", "works as a miner")])
+    >>> slot.lead, slot.trail, *((part.n_words, part.form, part.category) for part in slot.parts)
+    (', ', ',', (5, <Form.CLAUSE: 'clause'>, 'occupation'))
+    """
+    slots = []
+    for edit in sorted(fuzz.edits, key=lambda one: (one.field, one.start)):
+        match = _EDGES.match(edit.replacement)
+        assert match is not None
+        lead, core, trail = match.groups()
+        if not core:
+            continue
+        form = Form.CLAUSE if len(core.split()) > SHORT else Form.WORDS
+        before = fuzz.item.text_of(edit.field)[: edit.start].rstrip()
+        opens = not before or before.endswith(_ENDS) or any(mark in lead for mark in _ENDS)
+        if core[0].isupper() and opens:
+            form = Form.SENTENCE
+        texts: list[str] = []
+        for text in _BETWEEN.split(core):
+            # A "sentence" of a word or two is more likely an abbreviation.
+            if texts and min(len(texts[-1].split()), len(text.split())) < SHORT:
+                texts[-1] += f" {text}"
+            else:
+                texts.append(text)
+        parts = tuple(
+            Part(
+                n_words=len(text.split()),
+                form=Form.SENTENCE if i else form,
+                category=_category(text, added),
+            )
+            for i, text in enumerate(texts)
+        )
+        lead = lead or (" " if edit.end > edit.start else "")
+        slots.append(Slot(field=edit.field, at=edit.end, lead=lead, trail=trail, parts=parts))
+    return tuple(slots)
+
+
+def _category(core: str, added: Sequence[tuple[str, str]]) -> str | None:
+    """Return the category whose text shares most words with an insertion."""
+    words = set(core.casefold().split())
+    shared = [(len(words & set(text.casefold().split())), name) for name, text in added]
+    best = max(shared, default=(0, ""), key=lambda pair: pair[0])
+    return best[1] if best[0] else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Plain facts about one side of a life."""
+
+    names: tuple[str, ...]
+    """Words that categories of this kind have in their names."""
+    facts: tuple[tuple[str, ...], ...]
+    """Each follows "who" or a subject; a sentence takes at most one of a group."""
+    words: tuple[str, ...]
+    """Single words that describe a person."""
 
 
 @lru_cache(maxsize=1)
-def statements() -> Statements:
-    """Return the shipped neutral statements."""
-    data = _read("neutral_statements.toml")
-    return Statements(
-        openings={name: tuple(texts) for name, texts in data["openings"].items()},
-        statements=tuple(data["statements"]),
-        short=tuple(data["short"]),
-        tails=tuple(data["tails"]),
+def lexicon() -> tuple[Facts, ...]:
+    """Return the shipped facts by kind, with every list filled in."""
+    path = files("medstress.attacks.controls") / "data" / "neutral_facts.toml"
+    data = tomllib.loads(path.read_text("utf-8"))
+    return tuple(
+        Facts(
+            names=tuple(kind["names"]),
+            facts=tuple(tuple(_filled(one, data["lists"])) for one in kind["facts"]),
+            words=tuple(kind["words"]),
+        )
+        for kind in data["kind"]
     )
 
 
-def _read(name: str) -> dict[str, Any]:
-    path = files("medstress.attacks.controls") / "data" / name
-    return tomllib.loads(path.read_text("utf-8"))
+def _filled(pattern: str, lists: dict[str, list[str]]) -> list[str]:
+    names = re.findall(r"\{(\w+)\}", pattern)
+    made = []
+    for values in product(*(lists[name] for name in names)):
+        text = pattern
+        for name, value in zip(names, values, strict=True):
+            text = text.replace(f"{{{name}}}", value, 1)
+        made.append(text)
+    return made
 
 
-@lru_cache(maxsize=1)
-def lexicon() -> Lexicon:
-    """Return the shipped lexicon of neutral patient characteristics."""
-    data = _read("neutral_characteristics.toml")
-    return Lexicon(
-        clauses={name: tuple(texts) for name, texts in data["clauses"].items()},
-        openings=tuple(data["openings"]),
-        tails=tuple(data["tails"]),
-        adverbs=tuple(data["adverbs"]),
-        adjectives=tuple(data["adjectives"]),
-        degrees=tuple(data["degrees"]),
-        verbs=tuple(data["verbs"]),
-    )
+def facts_of(category: str | None, rng: Generator) -> Facts:
+    """Return the facts of a category by its name; of a kind that is drawn for an unknown one."""
+    words = set(re.findall(r"\w+", (category or "").casefold()))
+    for kind in lexicon():
+        if not words.isdisjoint(kind.names):
+            return kind
+    return lexicon()[int(rng.integers(len(lexicon())))]
 
 
 def neutral_control(original: Question, slots: Sequence[Slot], rng: Generator) -> Candidate:
-    """Fill a fuzz's slots with neutral characteristics.
-
-    Uses the places, forms, categories and lengths of the fuzz's insertions, but not their words,
-    the key, the plan or any answer.
+    """Fill an attack's slots with plain facts of the same categories.
 
     Args:
         original: the item; its key is not read.
@@ -114,204 +206,92 @@ def neutral_control(original: Question, slots: Sequence[Slot], rng: Generator) -
         rng: draws the words.
 
     Returns:
-        As many insertions at the same places, of the same categories (an unknown one is drawn),
-        together within 20 % of the fuzz's number of words.
+        As many insertions at the same places, each within 40 % of the attack's number of words.
 
     Raises:
-        TrialError: the lexicon has no further text of that length.
+        TrialError: the lexicon has no text of that length.
     """
-    used: set[str] = set()
+    subject, used = subject_of(original), set[str]()
     edits = []
     for slot in slots:
         words = []
         for part in slot.parts:
-            words.append(_draw_words(part, _category(part, rng), rng, used))
-            used.add(words[-1])
+            kind = facts_of(part.category, rng)
+            words.append(_words(part, kind, subject, rng, used))
         edits.append(slot.filled(*words))
     return Candidate(item=original, edits=tuple(edits))
 
 
-def _draw_words(part: Part, category: str, rng: Generator, used: set[str]) -> str:
-    """Draw words for one part that are not used yet."""
-    if part.n_words > LONG:
-        return _join_clauses(part, category, rng)
-    choices = [words for words in _fillings(part, category) if words not in used]
-    if not choices:
-        raise TrialError(
-            f"the lexicon of neutral characteristics has no further text of {part.n_words} words "
-            f"for category {part.category!r}; let a role write the controls: "
-            "generator = 'attacker'"
-        )
-    return _pick(choices, rng)
+def subject_of(item: Question) -> str:
+    """Return the pronoun that a question uses for its patient, or "The patient".
 
-
-def neutral_controls(
-    original: Question, slots: Sequence[Slot], rng: Generator, gate: Gate = lambda _: None
-) -> Iterator[Candidate]:
-    """Draw neutral controls without end, all distinct, that pass the gates.
-
-    Raises:
-        TrialError: the lexicon has no further one.
+    >>> subject_of(Question(id="q", stem="A woman rests. Why?", options=("Flu", "Cold"), key="A"))
+    'She'
     """
-    seen: set[str] = set()
-    n_made = 0
-    while True:
-        reason = None
-        for _ in range(MAX_TRIES):
-            candidate = neutral_control(original, slots, rng)
-            if not is_distinct(candidate, seen, original):
-                continue
-            objection = gate(candidate)
-            if objection is None:
-                n_made += 1
-                yield candidate
+    text = f"{item.context} {item.stem}"
+    male, female = _MALE.search(text), _FEMALE.search(text)
+    if male is None or female is None:
+        return "He" if male else "She" if female else "The patient"
+    return "He" if male.start() < female.start() else "She"
+
+
+def _words(part: Part, kind: Facts, subject: str, rng: Generator, used: set[str]) -> str:
+    """Draw words for one part: facts of groups that are not used yet."""
+    is_brief = part.form is Form.WORDS or (part.form is Form.SENTENCE and part.n_words < SHORT)
+    head = "" if is_brief else "who " if part.form is Form.CLAUSE else f"{subject} "
+    most = part.n_words + max(SLACK * part.n_words, 1)
+    for _ in range(MAX_TRIES):
+        pieces, text = list[str](), ""
+        wanted = part.n_words * (1 + SLACK * (rng.random() - 0.5))
+        for group in _groups(kind, rng, is_brief=is_brief):
+            piece = group[int(rng.integers(len(group)))]
+            longer = f"{head}{_joined([*pieces, piece])}"
+            if piece not in used and len(longer.split()) <= most:
+                pieces.append(piece)
+                text = longer
+            if len(text.split()) >= wanted:
                 break
-            reason = objection
-        else:
-            why = f"; a gate refused some: {reason}" if reason else ""
-            raise TrialError(
-                f"the lexicon gave only {n_made} distinct neutral controls for these "
-                f"insertions{why}; ask for fewer controls, or let a role write them: "
-                "generator = 'attacker'"
-            )
+        if pieces and is_similar_length(len(text.split()), part.n_words):
+            used.update(pieces)
+            return text[0].upper() + text[1:] if part.form is Form.SENTENCE else text
+    raise TrialError(f"the lexicon of neutral facts has no text of {part.n_words} words")
 
 
-def _category(part: Part, rng: Generator) -> str:
-    known = lexicon().clauses
-    named = (part.category or "").casefold()
-    # A statement is a sentence; a false clause inside one gets a characteristic.
-    if named in known or (part.form is Form.SENTENCE and named in statements().openings):
-        return named
-    return sorted(known)[int(rng.integers(len(known)))]
+def _groups(kind: Facts, rng: Generator, *, is_brief: bool) -> Iterator[Sequence[str]]:
+    """Yield groups in drawn order: of a kind, then of others for texts that take more facts."""
+    own: Sequence[Sequence[str]] = [(word,) for word in kind.words] if is_brief else kind.facts
+    yield from (own[int(i)] for i in rng.permutation(len(own)))
+    if not is_brief:
+        others = [group for one in lexicon() if one is not kind for group in one.facts]
+        yield from (others[int(i)] for i in rng.permutation(len(others)))
 
 
-@lru_cache(maxsize=512)
-def _fillings(part: Part, category: str) -> tuple[str, ...]:
-    """Return all texts of the right form and length for a part of up to `LONG` words."""
-    if part.form is Form.SENTENCE and part.n_words <= SHORT:
-        return _short_sentences(part.n_words, category)
-    if category in statements().openings:
-        texts = [text for text in _attributed(category) if _fits(text, part.n_words)]
-        # Short texts have no room for a source.
-        return tuple(texts or [text for text in _unattributed() if _fits(text, part.n_words)])
-    if part.form is Form.WORDS:
-        return _descriptions(part.n_words)
-    words = lexicon()
-    clauses = words.clauses[category]
-    firmly = [f"{adverb} {clause}" for adverb, clause in product(words.adverbs, clauses)]
-    clauses_with_tails = [
-        f"{a}{tail}" for a, tail in product([*_doubled(clauses), *firmly], _tails())
-    ]
-    if part.form is Form.CLAUSE:
-        made = [f"who {clause}" for clause in clauses_with_tails]
-    else:
-        made = [f"The patient {clause}" for clause in clauses_with_tails]
-        opened = product(words.openings, _doubled(clauses), _tails())
-        made += [f"{opening} the patient {clause}{tail}" for opening, clause, tail in opened]
-    return tuple(text for text in made if _fits(text, part.n_words))
-
-
-def _descriptions(n_words: int) -> tuple[str, ...]:
-    """Return all descriptions of a person of about as many words, one to three."""
-    words = lexicon()
-    graded = [f"{degree} {word}" for degree, word in product(words.degrees, words.adjectives)]
-    if n_words < SHORT:
-        return (*words.adjectives, *graded) if n_words == 1 else tuple(graded)
-    return tuple(f"{a} and {b}" for a, b in product(words.adjectives, repeat=2) if a != b)
-
-
-def _short_sentences(n_words: int, category: str) -> tuple[str, ...]:
-    """Return all sentences for a part of up to three words."""
-    if category in statements().openings:
-        made = [_as_sentence(text) for text in (*statements().short, *statements().statements)]
-    else:
-        are = [f"is {word}" for word in lexicon().adjectives]
-        follow = (*lexicon().verbs, *lexicon().clauses[category], *are)
-        made = [f"The patient {words}" for words in follow]
-        # A note of one or two words, such as "Quite tidy."
-        made += [_as_sentence(text) for n in (1, 2) for text in _descriptions(n)]
-    return tuple(text for text in dict.fromkeys(made) if _fits(text, n_words))
-
-
-def _join_clauses(part: Part, category: str, rng: Generator) -> str:
-    """Join clauses of a category into a long sentence, and of others if these do not suffice."""
-    stated = category in statements().openings
-    head = "" if stated else "who" if part.form is Form.CLAUSE else "The patient"
-    own: Sequence[str] = statements().statements if stated else lexicon().clauses[category]
-    others = [clause for name in sorted(lexicon().clauses) for clause in lexicon().clauses[name]]
-    if stated:
-        head = _pick(statements().openings[category], rng)
-        others = [f"the patient {clause}" for clause in others]
-    more = [f"{clause}{tail}" for clause, tail in product(others, _tails()[1:])]
-    for _ in range(_MAX_STRINGS):
-        pieces: list[str] = []
-        n_left = part.n_words - len(head.split()) - 1  # for the last "and"
-        for clause in (*_shuffle(own, rng), *_shuffle(others, rng), *_shuffle(more, rng)):
-            n = len(clause.split())
-            if n <= n_left and clause not in pieces:
-                pieces.append(clause)
-                n_left -= n
-            if n_left < min(SLACK * part.n_words / 2, _LEAST):
-                break
-        *before, last = pieces
-        text = f"{head} {', '.join(before)} and {last}".strip()
-        if _fits(text, part.n_words):
-            return _as_sentence(text) if part.form is Form.SENTENCE else text
-    raise TrialError(
-        f"the lexicon of neutral characteristics makes no sentence of {part.n_words} words; let a "
-        "role write the controls: generator = 'attacker'"
-    )
-
-
-def _pick(texts: Sequence[str], rng: Generator) -> str:
-    return texts[int(rng.integers(len(texts)))]
-
-
-def _shuffle(texts: Sequence[str], rng: Generator) -> list[str]:
-    return [texts[int(i)] for i in rng.permutation(len(texts))]
-
-
-def _attributed(category: str) -> list[str]:
-    """Return the neutral statements with the sources of a category."""
-    return [
-        f"{opening} {text}" if opening else _as_sentence(text)
-        for opening, text in product(statements().openings[category], _statement_texts())
-    ]
-
-
-def _unattributed() -> list[str]:
-    """Return the neutral statements without a source."""
-    return [_as_sentence(text) for text in _statement_texts()]
-
-
-def _as_sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _statement_texts() -> list[str]:
-    known = statements()
-    tails = ("", *(f" {tail}" for tail in known.tails))
-    return [f"{text}{tail}" for text, tail in product(_doubled(known.statements), tails)]
-
-
-def _tails() -> tuple[str, ...]:
-    return ("", *(f" {tail}" for tail in lexicon().tails))
-
-
-def _doubled(clauses: Sequence[str]) -> list[str]:
-    """Return single clauses, and pairs for long insertions."""
-    pairs = [f"{a} and {b}" for a, b in product(clauses, clauses) if a != b]
-    return [*clauses, *pairs]
+def _joined(pieces: Sequence[str]) -> str:
+    *before, last = pieces
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def is_similar_length(n: int, wanted: int) -> bool:
-    """Whether n words are about as many as wanted: up to a fifth, or one, more or fewer.
+    """Whether n words are about as many as wanted: up to 40 %, or one, more or fewer.
 
-    >>> [is_similar_length(n, 10) for n in (7, 8, 12, 13)], is_similar_length(2, 1)
+    >>> [is_similar_length(n, 10) for n in (5, 6, 14, 15)], is_similar_length(2, 1)
     ([False, True, True, False], True)
     """
     return abs(n - wanted) <= max(SLACK * wanted, 1)
 
 
-def _fits(text: str, n_words: int) -> bool:
-    return is_similar_length(len(text.split()), n_words)
+def text_of(candidate: Candidate) -> str:
+    """Return the edited question as one text, to compare candidates."""
+    return comparison_key("\n".join((candidate.context, candidate.stem, *candidate.options)))
+
+
+def is_distinct(candidate: Candidate, seen: set[str], item: Question) -> bool:
+    """Whether a candidate differs from the item and from all seen; adds it to `seen`.
+
+    Case, white space and punctuation do not count: see `comparison_key`.
+    """
+    text = text_of(candidate)
+    if text in seen or text == text_of(Candidate(item=item)):
+        return False
+    seen.add(text)
+    return True

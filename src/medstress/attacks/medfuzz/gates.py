@@ -1,46 +1,26 @@
 """Gates that an edited item must pass before anyone is asked about it (METHODS 2.8).
 
-Each takes a draft and says why it must not be asked, or None. What a gate cannot see, such as a
-finding worded as a habit, is left to the panel of judges and to reviewers.
+Each takes a draft and says why it must not be asked, or None. Rules know words, not medicine: what
+they let through is left to a judge and to reviewers.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from medstress.attacks.medfuzz.alignment import plain, readings
-from medstress.attacks.medfuzz.evidence_terms import clinical_names, evidence_in
-from medstress.attacks.medfuzz.finding_guards import finding_harmed, number_harmed
-from medstress.attacks.medfuzz.number_units import numbers_in
+from medstress.attacks.medfuzz.edits import plain, question_of, readings
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit, comparison_key
-from medstress.core.validity import PANEL
-from medstress.tasks.prompt_sets import Category
-from medstress.tasks.replies import Addition
+from medstress.tasks.prompt_sets import EvidenceList, Rules
 
-MAX_DELETED = 0.02
-"""Largest share of the original's words that gate `facts` lets an edit delete."""
+LONGEST_WORD = 30
+"""Characters of a word, on average: an insertion of more is not read."""
 MOST_NAMED = 5
-"""Objections of one kind that a gate names; it counts the others."""
-_WORD = re.compile(r"\w+|[^\w\s]")
-_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
-# "A" is an article and "I" a pronoun unless something says otherwise.
-_CLOSED = r"(?<![\w'’.-])(?<!vitamin )(?<!hepatitis )A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
-_NAMED = (
-    r"\b(?i:option|choice|answer|alternative)s?(?:\s+(?i:is|was|letter|marked))*\s*:?\s*"
-    r"(?:[\"'“(\[]\s*)?(?:[{letters}]|[{small}]|a(?=\s*(?:[.,;:!?)\]\"'”]|$)))(?![\w'’-])"
-    r"|\b(?i:option|choice)\s+(?i:a)(?![\w'’-])"
-    r"|\(\s*[{letters}{small}a]\s*\)"
-)
-_ORDINAL = re.compile(
-    r"\b(?:first|second|third|fourth|fifth|sixth|last|former|latter|1st|2nd|3rd|[4-9]th)"
-    r"(?:\s+\w+)?[\s-]+(?:option|choice|answer|alternative)\b"
-    r"|\b(?:option|choice|answer|alternative)\s+(?:(?:number|no\.?)\s*)?"
-    r"(?:\d\b|(?:one|two|three|four|five|six)\b)",
-    re.IGNORECASE,
-)
+"""Words of evidence that an objection quotes; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +31,12 @@ class Draft:
     """The edited item."""
     options: Mapping[str, str]
     """As the attacker returned them."""
-    added: tuple[Addition, ...] = ()
-    """What the attacker says it inserted."""
-    categories: tuple[Category, ...] = ()
-    """What an edit may play on."""
+    rules: Rules
+    """What an edit may say."""
     max_words: int = 80
     """Of all insertions together."""
     allow_history: bool = False
     """Whether evidence from the patient's history may be inserted."""
-    names_in: Callable[[str], Sequence[str]] | None = None
-    """Finds names of drugs and diseases in a text."""
 
     @property
     def item(self) -> Question:
@@ -73,11 +49,29 @@ class Draft:
         inserted = (edit.replacement.strip() for edit in self.candidate.edits)
         return tuple(text for text in inserted if text)
 
-    @property
-    def question(self) -> str:
-        """The edited context and stem."""
-        context, stem = self.candidate.context, self.candidate.stem
-        return f"{context} {stem}" if context else stem
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a gate lets an edit not be asked."""
+
+    gate: str
+    reason: str
+
+
+def objections(draft: Draft, *, by_list: bool) -> tuple[Objection, ...]:
+    """Return what every gate objects to, in the order of `GATES`.
+
+    Args:
+        draft: the edit.
+        by_list: whether the list of the rules decides what is evidence; False: a judge is asked.
+    """
+    reasons = {name: gate(draft) for name, gate in GATES.items()}
+    if by_list and reasons["length"] is None:
+        reasons["evidence"] = no_evidence(draft)
+    return tuple(Objection(name, why) for name, why in reasons.items() if why is not None)
+
+
+# Options, insertions, length.
 
 
 def options_kept(draft: Draft) -> str | None:
@@ -98,108 +92,274 @@ def options_kept(draft: Draft) -> str | None:
     return None
 
 
-def facts_kept(draft: Draft) -> str | None:
-    """Object if a number with its unit or an annotated entity is lost, moved or harmed.
-
-    An insertion does harm if it denies, doubts or shifts what it stands beside or names, or if it
-    brings an age, a time or a second amount.
-    """
-    question = draft.item.question
-    for what, old in (("number", numbers_in(question)), ("entity", _entities(draft.item))):
-        new = numbers_in(draft.question) if what == "number" else None
-        lost = _first_lost(old, new) if new is not None else _first_absent(old, draft.question)
-        if lost is not None:
-            return f"the {what} {lost!r} is gone or stands elsewhere"
-    n_deleted = sum(
-        len(_WORD.findall(_deleted(draft.item, edit))) for edit in draft.candidate.edits
-    )
-    n_words = len(_WORD.findall(question))
-    if n_deleted > MAX_DELETED * n_words:
-        return f"{n_deleted} of {n_words} words were deleted"
-    for edit in draft.candidate.edits:
-        before, after = _around(draft.item, edit)
-        for read in readings(before, edit.replacement, after):
-            for harmed in (finding_harmed, number_harmed):
-                if why := harmed(*read):
-                    return why
-    return None
-
-
 def insertions_only(draft: Draft) -> str | None:
-    """Object if nothing or too much was inserted, or if anything was deleted or replaced."""
+    """Object if nothing was inserted, if a line was, or if anything was deleted or replaced."""
     for edit in draft.candidate.edits:
-        if gone := _deleted(draft.item, edit):
+        if gone := draft.item.text_of(edit.field)[edit.start : edit.end].strip():
             return f"{gone!r} was deleted or replaced"
         if len(f"{edit.replacement}.".splitlines()) > 1:
             return "a line break was inserted"
+    return None if draft.inserted else "nothing was inserted"
+
+
+def length_kept(draft: Draft) -> str | None:
+    """Object to more than `max_words` inserted words, or to what is too long for so many."""
     n_words = sum(len(text.split()) for text in draft.inserted)
-    if not n_words:
-        return "nothing was inserted"
     if n_words > draft.max_words:
         return f"{n_words} words were inserted, at most {draft.max_words} may be"
+    n_letters = sum(map(len, draft.inserted))
+    if n_letters > LONGEST_WORD * draft.max_words:
+        return f"{n_letters:,} characters were inserted, too many for {draft.max_words} words"
     return None
 
 
-def categories_kept(draft: Draft) -> str | None:
-    """Object to insertions that neither cue words nor the attacker's claims put in a category.
+# Facts.
 
-    If a judge is to decide instead, the draft comes without the attacker's claims.
+_CLINICAL = (
+    r"%|‰|°\s?[CF]?|º\s?[CF]?|℃|percent(?:ile)?|degrees|k?g|mg|[µμu]g|mcg|[npf]g|lbs?|oz|kilograms?"
+    r"|(?:milli|micro|nano)?grams?|[dmµμuf]?[Ll]|cc|(?:milli)?lit(?:er|re)s?|[cmµμn]m[23²³]?|m[2²]"
+    r"|centimet(?:er|re)s?|millimet(?:er|re)s?|[mµμunp]?mol|[mµμn]?M|m?Eq|m?Osm|[mµμ]?U|m?IU|units"
+    r"|mm\s?Hg|cm\s?H2O|k?Pa|k?cal|bpm|beats|breaths|cells|copies|tablets|puffs|drops"
+)
+_OTHER = (
+    r"km|feet|ft|inch(?:es)?|(?:kilo)?met(?:er|re)s?|m|pounds?|ounces?|s|ms|h|hrs?|d|wks?|mos?"
+    r"|y[or]|yrs?"
+    r"|(?:second|minute|hour|day|week|month|year|decade|pack-year)s?|min|sec|packs|cigarettes"
+    r"|drinks"
+)
+_UNIT = rf"(?:{_CLINICAL}|{_OTHER})(?:-old)?(?!\w)"
+_NUMBER = re.compile(
+    rf"\d+(?:[.,/:]\d+)*(?:[\s-]?(?P<unit>{_UNIT})(?:\s?/\s?{_UNIT})*|(?:\s?/\s?{_UNIT})+)?"
+)
+_CLINICAL_UNIT = re.compile(_CLINICAL)
+_COUNT = (
+    r"(?:\d+|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"
+    r"|(?:thir|for|fif|six|seven|eigh|nine)ty)(?:-\w+)?)"
+)
+_DECADE = r"(?:twen|thir|for|fif|six|seven|eigh|nine)ties"
+_AGE = re.compile(
+    rf"^\W*(?:now |really )?aged {_COUNT}|\b(?:man|woman|boy|girl|patient)\W+aged {_COUNT}"
+    rf"|\b(?:s?he|patient|who) (?:is|was) (?:now |really |only )?{_COUNT}(?: years old)?(?=\W*$|,)"
+    rf"|\b{_COUNT} (?:hour|day|week|month|year|decade)s? later\b"
+    rf"|\b(?:is|was|being|now) in (?:his|her|their) (?:early |mid |late )?{_DECADE}\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[\w'-]+")
+_BREAK = re.compile(r"\s*[.,;:!?()—–]")
+_CLAUSE_END = re.compile(r"[.,;:!?()—–]+(?!\d)")
+
+
+def _words(texts: str) -> re.Pattern[str]:
+    """Return a pattern for whole words or phrases, in either case."""
+    return re.compile(rf"(?<![\w'-])(?:{texts})(?![\w'-])", re.IGNORECASE)
+
+
+_DENIES = _words(
+    "no longer|no|not|never|none|neither|nor|without|cannot|lack(?:s|ing)?(?: of)?|absence of"
+    "|free (?:of|from)|den(?:y|ies|ied|ying)|rather than|instead(?: of)?|far from|anything but"
+    r"|negative for|except(?: for)?|fail(?:s|ed) to|\w+n't|hardly|barely|scarcely|unlikely"
+    r"|possibl[ey]"
+    "|probabl[ey]|perhaps|maybe|suspected|presumed|questionable|former(?:ly)?|resolved"
+    "|previously|once"
+    "|mild|faint|borderline|non|(?:fear|suspicion|risk) of|worry about|stopped"
+)
+_SHIFTS = _words(
+    "only|(?:less|more|fewer|lower|higher|greater) than|at (?:most|least)|below|above|under|over"
+    "|up to"
+    "|almost|nearly|roughly|approximately|about|twice|half|double|just|merely|minus|or (?:less"
+    "|more|fewer)"
+)
+_TAKES_BACK = _words(
+    r"alleged(?:ly)?|supposed(?:ly)?|purported(?:ly)?|ostensibly|so-called|absent|non-?existent"
+    r"|imaginary"
+    r"|fictitious|fictional|made[ -]up|fabricated|invented|untrue|dispro(?:ved|ven)|retracted"
+    r"|ruled out"
+    r"|mis(?:reported|recorded)|disregard|ignore (?:the|this|all|everything|what|any)|no such"
+    r"|(?:does|do|did) not exist|is a hoax|(?:is|are|was|were) (?:now )?gone|(?:is"
+    r"|was) a mistake|in error"
+    r"|(?:is|was|are|were) (?:false|wrong|incorrect|untrue)|not true|another patient's"
+    r"|hypothetical(?:ly)?"
+    r"|pretend(?:s|ed)|feign(?:s|ed)|faked|simulated"
+)
+_LIGHT = _words(
+    "an?|the|any|some|much|such|th(?:is|at|ese|ose)|it|s?he|they|all|at|of|to|for|in|with|as|by"
+    "|from|on"
+    "|or|and|than|even|ever|really|actually|truly|quite|very|so|too|yet|also|longer|signs?"
+    "|evidence|traces?"
+    "|hint|history|kind|form|cases?|complaints?|ha(?:ve|s|d|ving)|be|been|being|is|was|are|were"
+    "|do|does|did"
+    "|present|there|wh(?:ich|om)|real|true|seen|found|confirmed|observed|noted|measured"
+    "|happen(?:ed)?"
+    "|occur(?:red)?|recent|new|more|further|other|clear|definite|significant|apparent|visible"
+    "|his|her|their"
+)
+_GOES_ON = _words(
+    r"is|was|are|were|ha[sd]|have|who|whose|which|that|and|or|but|with|without|after|before|for"
+    r"|to|from|in"
+    r"|on|at|by|because|since|when|while|due|during|can|could|will|would|does|did|may|might|must"
+    r"|should"
+    r"|being|seen|said|says|came|took|got|gets|gave|gives|went|woke|wakes|felt|feels|fell|falls"
+    r"|began|sought|underwent|brought|found|told|saw|comes|presents|takes|reports|complains|visits"
+    r"|arrives|returns|calls|seeks|develops|begins|starts|notices|states|wants|asks|goes|walks|needs"
+    r"|describes|experiences|\w{3,}ed"
+)
+"""What may go on after an inserted clause: verbs and small words, no finding."""
+_SAYS_NOTHING = _words(
+    "man|woman|boy|girl|patient|child|infant|male|female|person|people|clinic|hospital|office"
+    "|physician|doctor|nurse|emergency|department|room|comes|come|came|presents|brought|visit"
+    "|visits|year|years|month|months|week|weeks|days|hours|today|called|call|calls|mother"
+    "|father|parents|wife|husband|family|work|works|home|take|takes|took|history|asks|asked"
+    "|says|said|name|named|town|goes|time|times|with|which|that|this|these|those|there|their"
+    "|from|have|been|were|when|what|would|could|should|most|next|best|following|likely|other"
+    "|than|then|them|they|into|over|also|does|only|more|less|some|about|well|after|before"
+    "|first|second|last|never|since|while|where|because|speak|speaks|school|live|lives|make"
+    "|makes|like|want|wants|need|needs|used|uses"
+)
+"""Words of the case that say nothing clinical: an insertion may deny something about them."""
+
+
+def facts_kept(draft: Draft) -> str | None:
+    """Object if a number with its unit, or an annotated entity, is changed, parted or harmed.
+
+    An insertion does harm if it denies, doubts or shifts what it stands next to or names, or if it
+    brings another age, time or amount. Marks around a number are no part of it.
     """
-    names = {category.name.casefold() for category in draft.categories}
-    claims = [added.text for added in draft.added if added.category.casefold() in names]
-    outside = [
-        text
-        for text in draft.inserted
-        if not any(_has_cue(text, category) for category in draft.categories)
-        and not any(_is_about(claim, text) for claim in claims)
-    ]
-    if not outside:
-        return None
-    verb = "belongs" if len(outside) == 1 else "belong"
-    return f"{_listed([repr(text) for text in outside])} {verb} to no category"
+    item, edits = draft.item, draft.candidate.edits
+    for field in ("context", "stem"):
+        text = item.text_of(field)
+        own = [edit for edit in edits if edit.field == field]
+        spans = [("number", *match.span()) for match in _NUMBER.finditer(text)]
+        spans += [("entity", m.start, m.end) for m in item.mentions if m.field == field]
+        for what, start, end in spans:
+            if any(_parts(edit, text, what, start, end) for edit in own):
+                return f"the {what} {text[start:end]!r} was changed or parted"
+    for edit in edits:
+        for before, inserted, after in readings(*_around(item, edit)):
+            inserted = inserted.replace("’", "'")
+            if why := _denied(before, inserted, after) or _outnumbered(before, inserted, after):
+                return why
+    return None
 
 
-def no_evidence(draft: Draft) -> str | None:
-    """Object to clinical evidence, and to names of drugs and diseases, in the insertions.
+def _parts(edit: Edit, text: str, what: str, start: int, end: int) -> bool:
+    """Whether an edit reaches into a span of a text, or grows together with it."""
+    if edit.start < end and edit.end > start:
+        return True
+    if edit.start == edit.end == end:
+        if what == "number" and (number := _NUMBER.match(text[start:end] + edit.replacement)):
+            return number.end() != end - start
+        return edit.replacement[:1].isalnum()
+    if edit.start == edit.end == start:
+        return bool(re.search(r"[\w+−±<>≤≥~]$|\d[.,/:–-]$|(?:^|\s)[-–]$", edit.replacement))
+    return False
 
-    `medstress.tasks.prompt_sets` has the kinds of evidence; the objection lists what it found.
+
+def _around(item: Question, edit: Edit) -> tuple[str, str, str]:
+    """Return the original question before an edit, what it inserts, and the question after it."""
+    text = item.text_of(edit.field)
+    before, after = text[: edit.start], text[edit.end :]
+    if edit.field == "context":
+        return before, edit.replacement, f"{after} {item.stem}"
+    return (f"{item.context} {before}" if item.context else before), edit.replacement, after
+
+
+def _denied(before: str, inserted: str, after: str) -> str | None:
+    """Say how an insertion denies, doubts or shifts what the original says around it, or None."""
+    if match := _TAKES_BACK.search(inserted):
+        return f"{match.group()!r} takes back the case or a part of it"
+    ended = re.search(r"[.,;:!?()—–][\"'”’)]*\s*$", inserted)
+    goes_on = _WORD.search(after) and not ended and not _BREAK.match(after)
+    if after.strip() and not _BREAK.match(after):
+        for match in (*_DENIES.finditer(before), *_SHIFTS.finditer(before)):
+            rest = before[match.end() :]
+            if not _CLAUSE_END.search(rest) and _is_light(rest):
+                return f"it stands between {match.group()!r} and what that is said of"
+    continues = _GOES_ON.match(after.strip()) is not None
+    clauses = [clause for clause in _CLAUSE_END.split(inserted) if clause.strip()]
+    for clause in clauses:
+        for match in [*_DENIES.finditer(clause)][-1:]:
+            if _is_light(clause[match.end() :]):
+                return f"{match.group()!r} denies or doubts what follows it"
+            if clause is clauses[-1] and goes_on and not continues:
+                return f"{match.group()!r} may deny what follows it ({after.split()[0]!r})"
+    bare = inserted.strip(" ,;")
+    for match in _SHIFTS.finditer(bare):
+        last = not bare[match.end() :].strip()
+        if last and (not bare[: match.start()].strip() or (goes_on and not continues)):
+            return f"{match.group()!r} shifts what it stands next to"
+    case = {word.casefold() for word in _WORD.findall(f"{before} {after}") if len(word) > 3}
+    for clause in clauses:
+        if (denies := _DENIES.search(clause)) is None:
+            continue
+        for word in _WORD.findall(clause[: denies.start()] + clause[denies.end() :]):
+            if word.casefold() in case and not _SAYS_NOTHING.fullmatch(word):
+                return f"{denies.group()!r} is said of {word!r}, a word of the case"
+    return None
+
+
+def _is_light(text: str) -> bool:
+    """Whether a text says nothing that could be denied."""
+    for cues in (_DENIES, _SHIFTS, _LIGHT):
+        text = cues.sub(" ", text)
+    return not _WORD.search(text)
+
+
+def _outnumbered(before: str, inserted: str, after: str) -> str | None:
+    """Say which age, time or amount of an insertion stands against the original's, or None.
+
+    Other numbers pass ("has 3 children", "came 2 years ago"), unless they follow one of the case.
     """
-    cues = [cue for category in draft.categories for cue in category.cues]
-    evidence: list[str] = []
-    names: list[str] = []
-    for text in draft.inserted:
-        kinds = evidence_in(text, allow_history=draft.allow_history)
-        evidence += kinds
-        if draft.names_in is not None:
-            named = clinical_names(text, draft.names_in, cues, allow_history=draft.allow_history)
-            quoted = " ".join(kinds).casefold()
-            names += [repr(name) for name in named if name.casefold() not in quoted]
-    clauses = [f"holds {_listed(list(dict.fromkeys(evidence)))}"] * bool(evidence)
-    listed = _listed(list(dict.fromkeys(names)))
-    clauses += [f"names a drug or disease ({listed})"] * bool(names)
-    return f"the insertion {' and '.join(clauses)}" if clauses else None
+    if match := _AGE.search(inserted):
+        return f"a new age or time was inserted ({match.group()!r})"
+    units = {
+        unit for number in _NUMBER.finditer(f"{before} {after}") if (unit := _clinical(number))
+    }
+    for number in _NUMBER.finditer(inserted):
+        if _clinical(number) in units:
+            return f"a second amount in the same unit was inserted ({number.group()!r})"
+    follows = [n for n in _NUMBER.finditer(before) if n.end() == len(before.rstrip())]
+    if follows and re.match(r"\s*(?:and|or|to|then|later)?\s*\d", inserted):
+        return f"a number was inserted next to one of the case ({inserted.strip()!r})"
+    return None
 
 
-def _listed(texts: Sequence[str]) -> str:
-    """List all, or the first ones and how many more."""
-    left = len(texts) - MOST_NAMED
-    return ", ".join(texts[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+def _clinical(number: re.Match[str]) -> str:
+    unit = number["unit"] or ""
+    return unit.casefold() if _CLINICAL_UNIT.fullmatch(unit) else ""
+
+
+# The key.
+
+_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
+# "A" is an article and "I" a pronoun unless something says otherwise.
+_CLOSED = r"(?<![\w'’.-])(?<!vitamin )(?<!hepatitis )A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
+_NAMED = (
+    r"\b(?i:option|choice|answer|alternative)s?(?:\s+(?i:is|was|letter|marked))*\s*:?\s*"
+    r"(?:[\"'“(\[]\s*)?(?:[{letters}]|[{small}]|a(?=\s*(?:[.,;:!?)\]\"'”]|$)))(?![\w'’-])"
+    r"|\b(?i:option|choice)\s+(?i:a)(?![\w'’-])"
+    r"|\(\s*[{letters}{small}a]\s*\)"
+)
+_ORDINAL = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|sixth|last|former|latter|1st|2nd|3rd|[4-9]th)"
+    r"(?:\s+\w+)?[\s-]+(?:option|choice|answer|alternative)\b"
+    r"|\b(?:option|choice|answer|alternative)\s+(?:(?:number|no\.?)\s*)?"
+    r"(?:\d\b|(?:one|two|three|four|five|six)\b)",
+    re.IGNORECASE,
+)
 
 
 def key_not_revealed(draft: Draft) -> str | None:
-    """Object if the key's text was inserted, or if an option letter is named."""
-    key = _normalised(draft.item.key_text)
-    before, after = (
-        _normalised(draft.item.question).count(key),
-        _normalised(draft.question).count(key),
+    """Object if the key's text was inserted, or if an option letter or its place is named."""
+    key, old, new = (
+        f" {comparison_key(text)} "
+        for text in (draft.item.key_text, draft.item.question, question_of(draft.candidate))
     )
-    if key.strip() and after > before:
+    if key.strip() and new.count(key) > old.count(key):
         return "the key's text was inserted"
     letters = draft.item.letters
     alone = "".join(letter for letter in letters if letter not in "AI")
-    small = alone.lower()
     named = re.compile(
-        _NAMED.format(letters=letters, small=small or "~")
+        _NAMED.format(letters=letters, small=alone.lower() or "~")
         + f"|{_CLOSED}"
         + (f"|{_LETTER.format(letters=alone)}" if alone else "")
     )
@@ -209,70 +369,67 @@ def key_not_revealed(draft: Draft) -> str | None:
     return None
 
 
+# Evidence, without a judge.
+
+_SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+")
+_CLAUSES = re.compile(r"[,;:()]| (?:and|but) ")
+
+
+def no_evidence(draft: Draft) -> str | None:
+    """Object to what the list of the rules calls clinical evidence."""
+    words = [
+        word
+        for text in draft.inserted
+        for word in evidence_in(text, draft.rules.evidence, allow_history=draft.allow_history)
+    ]
+    words = list(dict.fromkeys(words))
+    quoted = ", ".join(map(repr, words[:MOST_NAMED]))
+    left = len(words) - MOST_NAMED
+    more = f" and {left} more" if left > 0 else ""
+    return f"it holds what may be clinical evidence: {quoted}{more}" if words else None
+
+
+def evidence_in(text: str, listed: EvidenceList, *, allow_history: bool) -> list[str]:
+    """Return the words of a text that a list calls clinical evidence, as far as it goes.
+
+    Args:
+        text: what was inserted.
+        listed: the list, of regular expressions; `rules.toml` says how they are used.
+        allow_history: whether hits of `history` and of pairs count as none.
+
+    >>> words = EvidenceList(pass_=("chest of drawers",), strong=("chest", "fever"))
+    >>> evidence_in("He has a chest of drawers and fevers.", words, allow_history=False)
+    ['fevers']
+    """
+    text = plain(unicodedata.normalize("NFC", text))
+    hits: list[str] = []
+    for sentence in _SENTENCES.split(text):
+        shown = _any_of(listed.pass_).sub(" _ ", sentence)
+        for entries, cased in ((listed.strong, False), (listed.cased, True)):
+            hits += [match.group() for match in _any_of(entries, cased=cased).finditer(shown)]
+        if allow_history:
+            continue
+        hits += [match.group() for match in _any_of(listed.history).finditer(shown)]
+        for clause in _CLAUSES.split(shown):
+            for pair in listed.pairs:
+                both = [_any_of(listed.groups[name]).search(clause) for name in pair]
+                hits += [" + ".join(hit.group() for hit in both if hit)] if all(both) else []
+    return hits
+
+
+@lru_cache(maxsize=256)
+def _any_of(entries: Sequence[str], *, cased: bool = False) -> re.Pattern[str]:
+    """Return a pattern for any entry at the beginning of a word, up to the end of that word."""
+    if not entries:
+        return re.compile(r"(?!)")
+    return re.compile(rf"(?<!\w)(?:{'|'.join(entries)})\w*", 0 if cased else re.IGNORECASE)
+
+
 GATES: dict[str, Callable[[Draft], str | None]] = {
     "options": options_kept,
     "facts": facts_kept,
     "insertions": insertions_only,
-    "categories": categories_kept,
-    "evidence": no_evidence,
+    "length": length_kept,
     "key_text": key_not_revealed,
 }
-"""The gates that call no model, in order; the panel of judges comes after them."""
-NAMES = (*GATES, PANEL)
-
-
-def _deleted(item: Question, edit: Edit) -> str:
-    return item.text_of(edit.field)[edit.start : edit.end].strip()
-
-
-def _around(item: Question, edit: Edit) -> tuple[str, str]:
-    """Return the original question before an edit and after it."""
-    text = item.text_of(edit.field)
-    before, after = text[: edit.start], text[edit.end :]
-    if edit.field == "context":
-        return before, f"{after} {item.stem}"
-    return (f"{item.context} {before}" if item.context else before), after
-
-
-def _entities(item: Question) -> list[str]:
-    """Return the annotated entities of the vignette, in order."""
-    offset = len(item.context) + 1 if item.context else 0
-    places = {"context": 0, "question": 0, "stem": offset}
-    spans = {
-        (places[m.field] + m.start, places[m.field] + m.end)
-        for m in item.mentions
-        if m.field in places
-    }
-    return [item.question[start:end] for start, end in sorted(spans)]
-
-
-def _first_lost(old: Sequence[str], new: Sequence[str]) -> str | None:
-    """Return the first old text that the new ones lack, or hold out of order."""
-    rest = iter(new)
-    return next((text for text in old if text not in rest), None)
-
-
-def _first_absent(names: Sequence[str], text: str) -> str | None:
-    """Return the first name that a text lacks after the names before it; names may be nested."""
-    at = 0
-    for name in names:
-        start = text.find(name, at)
-        if start < 0:
-            return name
-        at = start
-    return None
-
-
-def _has_cue(text: str, category: Category) -> bool:
-    return any(re.search(rf"\b{re.escape(cue)}\b", text, re.IGNORECASE) for cue in category.cues)
-
-
-def _is_about(claim: str, text: str) -> bool:
-    """Whether most of an insertion's words are in a claim of the attacker."""
-    words = [word for word in _WORD.findall(text.casefold()) if word[0].isalnum()]
-    claimed = set(_WORD.findall(claim.casefold()))
-    return bool(words) and sum(word in claimed for word in words) * 2 > len(words)
-
-
-def _normalised(text: str) -> str:
-    return f" {comparison_key(text)} "
+"""The gates that are the same with and without a judge; `evidence` comes after them."""

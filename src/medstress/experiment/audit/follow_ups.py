@@ -11,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from medstress.analyses.families import Null
+from medstress.analyses.families import SETTINGS
 from medstress.analyses.run import Run
+from medstress.analyses.significance import FIXED
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import digest
@@ -25,13 +26,11 @@ from medstress.experiment.audit.recorded import Bench
 from medstress.experiment.explain.explanation import Settings as ExplainSettings
 from medstress.experiment.explain.plan import explanations
 from medstress.experiment.explain.run import last_edits
+from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.sentence_groups import free_group
 from medstress.experiment.significance.mentions import mention_studies
-from medstress.experiment.significance.plan import Tools, studies
-from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.plan import Tools, families
 from medstress.experiment.transfer import plan
-from medstress.stats.permutation import ControlPlan
 from medstress.store.reader import StoredWork
 from medstress.tasks.victim import Victim
 
@@ -51,18 +50,13 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
     tools = _tools(bench)
     if Purpose.JUDGE in purposes:
         yield from mention_studies(run.trials, tools)
-    tests: dict[bytes, tuple[Settings, set[str]]] = {}
     masks: dict[bytes, tuple[ExplainSettings, list[tuple[StoredWork, str]]]] = {}
     for one, spec in told:
         if one.result.get("purpose") == Purpose.TEST:
-            settings = _settings(spec)
-            tests.setdefault(digest(settings.as_json()), (settings, set()))[1].add(spec["trial"])
+            yield from _tests(run, tools, spec)
         if one.result.get("purpose") == Purpose.EXPLAIN:
             mask = ExplainSettings(**{key: spec[key] for key in ("mask", "evaluations", "batch")})
             masks.setdefault(digest(mask.as_json()), (mask, []))[1].append((one, spec["trial"]))
-    for settings, wanted in tests.values():
-        chosen = [one for one in run.trials if one.id in wanted and tools.tests(one)]
-        yield from studies(chosen, run.trials, tools, settings)
     for mask, of_trials in masks.values() if find_spec("shap") else ():
         yield from _explanations(bench, run, mask, of_trials)
 
@@ -77,7 +71,7 @@ def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
 
 
 def _tools(bench: Bench) -> Tools:
-    prepared, free = bench.prepared, free_group(bench.prepared.attacks)
+    prepared = bench.prepared
     return Tools(
         victims={victim.label: victim for victim in prepared.victims},
         attacks={
@@ -89,18 +83,16 @@ def _tools(bench: Bench) -> Tools:
         items={
             (part.label, item.id): item for part in prepared.datasets for item in part.questions
         },
-        names_in=free[0].resources.names_in if free else None,
     )
 
 
-def _settings(spec: Mapping[str, Any]) -> Settings:
-    fixed = None if spec["controls"] == "adaptive" else spec["controls"]
-    return Settings(
-        null=Null(spec["null"]),
-        controls=ControlPlan(fixed=fixed),
-        max_calls=spec["max_calls"],
-        generator=spec["generator"],
-    )
+def _tests(run: Run, tools: Tools, spec: Mapping[str, Any]) -> Iterator[Work]:
+    """Yield the family of a stored test; other successes than it names make another one."""
+    items = tuple(run.manifest.get(FIXED, {}).get("items", ()))
+    table = SignificanceTable(items=items, **{key: spec[key] for key in SETTINGS})
+    for family in families(run.trials, tools, table):
+        if {one.id for one in family.successes} & set(spec["trials"]):
+            yield family.study()
 
 
 def _explanations(

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from medstress.attacks.controls.arm import ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise import Noise
-from medstress.attacks.protocol import Attack, Ends, Need, TurnAttack, Turns, Validity, rebuilt
+from medstress.attacks.protocol import Attack, Ends, Need, TurnAttack, Validity, rebuilt
 from medstress.core.calls import Backend, BackendTraits, Decoding, ModelIdentity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
@@ -54,8 +54,7 @@ from medstress.experiment.plan.sentence_groups import (
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.prompt_sets import DEFAULT_SET as DEFAULT_PROMPTS
-from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.prompt_sets import Exemplar
 from medstress.tasks.prompt_sets import shipped_sets as shipped_prompt_sets
 from medstress.tasks.victim import Victim
 
@@ -145,9 +144,9 @@ class _Described(TurnAttack):
         """Say that its rules are not here."""
         raise NotHereError("attack")
 
-    def turns(self, item: Any, rng: Any) -> Turns:
-        """Return a conversation whose words are taken from the stored requests."""
-        return Turns(prompts=load_prompts(DEFAULT_PROMPTS), exemplars=())
+    def turns(self, item: Any, rng: Any) -> tuple[Exemplar, ...]:
+        """Return no worked questions: the words are taken from the stored requests."""
+        return ()
 
     def run(self, item: Any, rng: Any, resources: Any) -> Steps[Any]:
         """Say that it is not here."""

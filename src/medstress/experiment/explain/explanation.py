@@ -199,7 +199,8 @@ def _explain(
     try:
         while open_ := [side for side in sides if side.masks]:
             flows = [side.flow(texts) for side in open_ for texts in side.texts]
-            answers = yield from answer_all(flows, work.purpose, n_asked)
+            held = yield from answer_all(flows, work.purpose, n_asked)
+            answers = [one.answer for one in held]
             n_asked += len(answers)
             predictions += answers
             given = iter(answers)

@@ -89,7 +89,7 @@ def explaining(selection: Selection, settings: Settings) -> Stage:
         ]
 
     def words(bench: Prepared, run: Run) -> Iterator[str]:
-        own, ended = works(bench, run), set(run.folder.read(RunReader.trials_of_analyses))
+        own, ended = works(bench, run), run.folder.read(RunReader.answered_follow_ups)
         trials = choose(run.trials, selection)
         yield _outlook(trials, [one for one in own if one.id not in ended])
         if n := len(trials) - len(own):

@@ -124,6 +124,8 @@ class DatasetTable(TomlTable):
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
     folder; hub: a folder that `datasets` saved, or with the files of a data set."""
+    sample: Literal["questions", "vignettes"] = "questions"
+    """sample: 200 short questions, or 24 vignettes of a patient each."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None

@@ -41,8 +41,9 @@ class VictimTable(TomlTable):
 
     name: NonEmpty | None = None
     """Name in results; default: the model or target."""
-    backend: NonEmpty
-    """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's."""
+    backend: NonEmpty = "transformers"
+    """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's; default:
+    `openai` with a `base_url`, else `transformers`."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the server's name for the model."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -137,6 +138,12 @@ class VictimTable(TomlTable):
     use: bool = True
     """False switches the entry off."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _served(cls, data: Any) -> Any:
+        is_served = isinstance(data, Mapping) and "base_url" in data and "backend" not in data
+        return {"backend": "openai", **data} if is_served else data
+
     @model_validator(mode="after")
     def _keys_of_others(self) -> VictimTable:
         """Refuse keys that a shipped back end does not read; plug-ins may read any key."""
@@ -194,6 +201,12 @@ class RoleTable(VictimTable):
         return data
 
 
+class JudgeTable(RoleTable):
+    """`[role.judge]`."""
+
+    max_new_tokens: Count = 512
+
+
 _NO_ROLE_KEYS = (
     "name",
     "answer_by",
@@ -219,13 +232,17 @@ class RolesTable(TomlTable):
     """Writes the edits."""
     paraphraser: RoleTable | None = None
     """Writes the variants of the control `paraphrase`."""
-    judge: tuple[RoleTable, ...] = ()
-    """Judges the edits; several judges, `[[role.judge]]`, vote together."""
+    judge: JudgeTable | None = None
+    """Says what it calls evidence in an edit, and whether reasonings mention it."""
 
     @field_validator("judge", mode="before")
     @classmethod
-    def _several(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
+    def _one(cls, value: Any) -> Any:
+        if isinstance(value, list) and len(value) == 1:
+            return value[0]
+        if isinstance(value, list):
+            raise ValueError("one judge is asked: leave the other tables [[role.judge]] out")
+        return value
 
 
 def wrong_prompt(value: Any) -> str | None:

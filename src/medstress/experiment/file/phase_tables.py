@@ -87,22 +87,17 @@ class AnalysisTable(TomlTable):
 class SignificanceTable(TomlTable):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
-    significance: bool = True
-    """Test successes at the end of a run; false only judges reasonings. `medstress test` ignores
-    this key."""
     null: Literal["matched", "neutral"] = "matched"
     """The kind of control: the attack's own loop with neutral insertions, over all attacked items;
     or one neutral insertion, for successes on the `items`."""
     items: tuple[NonEmpty, ...] = ()
     """The items of the family, named before the first query; neutral needs them."""
-    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
-    """Number of controls for each success; `adaptive`: as many as `max_calls` allows, fewer if the
-    result is clear earlier."""
-    max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
-    """Most calls for one success: its statistic and its controls. With a fixed number of controls,
-    the limit holds only if it is given."""
+    controls: Annotated[int, Field(ge=1, le=9_999)] = 30
+    """Neutral insertions for each success; the loops of `matched` grow until `max_calls`."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """The writer of neutral insertions."""
+    max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
+    """Calls for each success, on average: the family spends them together."""
     adjust: Literal["bh", "holm", "none"] = "bh"
     """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""
     faithfulness: bool = True

@@ -107,6 +107,8 @@ def check_experiment(
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
+    if "role" in cleaned:
+        cleaned["role"] = _with_addresses(cleaned["role"], cleaned.get("victim", ()))
     datasets = raw.get("dataset", ())
     datasets = datasets if isinstance(datasets, list) else [datasets]
     for index, victim in enumerate(cleaned.get("victim", ())):
@@ -114,6 +116,30 @@ def check_experiment(
             place = where.key("victim", "prompt", where.place_of("victim", index))
             raise UsageError(f"{place}: {reason}")
     return _validate(cleaned, where)
+
+
+def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[str, Any]:
+    """Return roles that ask the first victim's server where they name none.
+
+    A judge that names no model is the attacker's. An address and its key go together: a key is
+    never sent to another server than the one that it was given for.
+    """
+    first = dict(victims[0]) if victims else {}
+    first.setdefault("backend", "openai" if "base_url" in first else "transformers")
+    addressed: dict[str, Any] = {}
+    for name in sorted(roles, key=lambda name: name == "judge"):
+        role = roles[name]
+        if not isinstance(role, Mapping) or {"base_url", "target"} & role.keys():
+            addressed[name] = role
+            continue
+        attacker = addressed.get("attacker", {})
+        asks = attacker if name == "judge" and "model" not in role else first
+        keys = ("backend", "base_url", "api_key_env", *(["model"] if asks is attacker else []))
+        own = {key: asks[key] for key in keys if key in asks}
+        if role.get("backend", own.get("backend")) == own.get("backend"):
+            role = {**own, **role}
+        addressed[name] = role
+    return {name: addressed[name] for name in roles}
 
 
 def _is_off(table: str, row: Mapping[str, Any]) -> bool:

@@ -24,6 +24,8 @@ class Source:
     """Its name in messages."""
     base: Path
     """Folder that relative paths start from; for a recipe the current folder."""
+    remark: str = ""
+    """What is said of it before it runs; empty for nothing."""
 
 
 def find_source(experiment: str | Path | Source) -> Source:

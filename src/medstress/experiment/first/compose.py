@@ -57,17 +57,24 @@ def compose(
     attack = attack or find_attack(choices, data)
     needs_scores = "scores" in attack.attack.needs
     victim = victim or find_victim(choices, base, data, scores=needs_scores)
-    name = experiment_name(choices)
+    name, roles = experiment_name(choices), _roles(attack, victim, overrides)
     sections = [
         _experiment(name, data, victim),
         _dataset(data),
         *(_group(table, attack) for table in attack.groups),
         _victim(victim),
-        *_roles(attack, victim, overrides),
+        *roles,
         _attack(attack),
         _criterion(data),
     ]
-    return Source(text=written(_title(data), sections), name=f"{name}.toml", base=base)
+    remark = ""
+    if roles:
+        remark = (
+            f"{attack.table['name']}: no attacker is named, so the model attacks itself; a "
+            "stronger attacker finds more: --set role.attacker.model=NAME"
+        )
+    text = written(_title(data), sections)
+    return Source(text=text, name=f"{name}.toml", base=base, remark=remark)
 
 
 def experiment_name(choices: Choices) -> str:
@@ -174,7 +181,7 @@ def _roles(attack: FirstAttack, victim: FirstVictim, overrides: Sequence[str]) -
             Section(
                 header=f"[role.{role}]",
                 keys=_keys(own),
-                before="The model that writes the edits; a stronger one finds more.",
+                before="The model attacks itself; a stronger model here finds more.",
             )
         )
     return sections

@@ -50,15 +50,14 @@ def victim_of(
         return victim
     task, backend = victim.task, victim.backend
     assert isinstance(task, MultipleChoice)  # checked when it was opened
-    turns = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
+    exemplars = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
     decoding = Decoding(
         max_new_tokens=task.reasoning_tokens or of.reasoning_tokens,
         temperature=task.decoding.temperature,
     )
     conversation = Conversation(
         own=task,
-        prompts=turns.prompts,
-        exemplars=turns.exemplars,
+        exemplars=exemplars,
         parser=task.parser,
         thoughts=task.thoughts,
         by_letter=task.answer_by is AnswerBy.LETTER,

@@ -241,6 +241,7 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
     """Return the options of a data set's source; relative paths start from `base`."""
     return DatasetOptions(
         path=_path(base, table.path),
+        sample=table.sample,
         annotations=_path(base, table.annotations),
         split=table.split,
         on_bad_row=table.on_bad_row,

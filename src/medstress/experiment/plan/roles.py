@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from medstress.attacks.medfuzz.attack import ATTACKER
-from medstress.attacks.medfuzz.judges import JUDGE, is_judge
+from medstress.attacks.medfuzz.roles import JUDGE
 from medstress.attacks.protocol import ROLES
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
@@ -27,7 +27,7 @@ class RolePart:
     """One role with its open back end."""
 
     name: str
-    """`attacker`, `paraphraser` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
+    """`attacker`, `paraphraser` or `judge`."""
     backend: Backend
     """Answers its calls."""
     decoding: Decoding
@@ -38,25 +38,23 @@ class RolePart:
     """True if a victim or another role has the same back end, and closes it."""
 
     @property
-    def label(self) -> str:
-        """Its name in the experiment file."""
-        return f"role.{self.name}"
-
-    @property
     def hash(self) -> str:
         """Hash of model and decoding."""
         decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
         return content_hash([self.backend.identity.hash, decoding])
 
+    @property
+    def label(self) -> str:
+        """Its name in the experiment file."""
+        return f"role.{self.name}"
+
 
 def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
-    """Return the roles that are switched on, by name; a second judge is `judge.2`."""
+    """Return the roles that are switched on, by name."""
     if roles is None:
         return {}
-    judges = [table for table in roles.judge if table.use]
-    named = {JUDGE if i == 1 else f"{JUDGE}.{i}": table for i, table in enumerate(judges, start=1)}
-    single = {"attacker": roles.attacker, "paraphraser": roles.paraphraser}
-    return {name: table for name, table in single.items() if table and table.use} | named
+    tables = {ATTACKER: roles.attacker, "paraphraser": roles.paraphraser, JUDGE: roles.judge}
+    return {name: table for name, table in tables.items() if table and table.use}
 
 
 def check_roles(
@@ -84,7 +82,7 @@ def check_roles(
                 f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}] "
                 "with the keys of a victim, such as backend and model"
             )
-    if idle := [name for name in known if (JUDGE if is_judge(name) else name) not in used]:
+    if idle := [name for name in known if name not in used]:
         raise UsageError(
             f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
             "table out"
@@ -112,7 +110,7 @@ def open_roles(
     once and a server's limits hold for all calls to it.
 
     Raises:
-        UsageError: a back end cannot be opened or generates no text, or two judges are the same.
+        UsageError: a back end cannot be opened or generates no text.
     """
     parts: list[RolePart] = []
     backends = [(own, victim.backend) for own, victim in victims]
@@ -139,27 +137,17 @@ def open_roles(
                     f"[role.{name}]: backend {table.backend!r} generates no text, but a role "
                     "writes replies"
                 )
-            part = RolePart(
-                name=name,
-                backend=backend,
-                decoding=decoding_of(table),
-                table=table,
-                is_shared=bool(same),
-            )
-            if equal := [
-                other for other in parts if is_judge(name) and _is_equal_judge(other, part)
-            ]:
-                raise UsageError(
-                    f"[role.{name}]: it would repeat the answers of [{equal[0].label}], which is "
-                    "the same judge: give it another model, max_new_tokens or temperature"
+            parts.append(
+                RolePart(
+                    name=name,
+                    backend=backend,
+                    decoding=decoding_of(table),
+                    table=table,
+                    is_shared=bool(same),
                 )
-            parts.append(part)
+            )
         opened.pop_all()
     return parts
-
-
-def _is_equal_judge(one: RolePart, other: RolePart) -> bool:
-    return is_judge(one.name) and one.hash == other.hash
 
 
 def decoding_of(table: RoleTable) -> Decoding:

@@ -1,209 +1,123 @@
-"""The controls of one test, made from the lexicon or by a role, and the panel that judges them."""
+"""The texts of the controls of one success: from the lexicon, or from a role that writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from medstress.attacks.controls.neutral import Gate, is_similar_length, neutral_controls
-from medstress.attacks.controls.slots import Slot, is_distinct, text_of
-from medstress.attacks.medfuzz.attack import ATTACKER
-from medstress.attacks.medfuzz.gates import Draft
-from medstress.attacks.medfuzz.judges import Panel, picks_key
+from medstress.attacks.controls.neutral import (
+    Gate,
+    Slot,
+    is_distinct,
+    is_similar_length,
+    neutral_control,
+)
+from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.engine.study import Replies
-from medstress.tasks.prompt_sets import PromptSet, evidence_for_prompt
+from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
-ControlSteps = Generator[Any, Replies, list[Candidate]]
-"""Yields requests and returns the controls."""
-RngOf = Callable[[str, int], np.random.Generator]
-"""(purpose, number) -> random stream of its own."""
-
-
-class Writer(Protocol):
-    """Writes controls with a role."""
-
-    def neutral(self, n: int) -> ControlSteps:
-        """Write n more neutral controls, distinct unless the role repeats itself."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Controls:
-    """The controls of one success."""
-
-    item: Question
-    """The clean item."""
-    slots: Sequence[Slot]
-    """The fuzz's insertions without their words."""
-    rng_of: RngOf
-    """Makes the random streams."""
-    gate: Gate
-    """The check that every neutral control must pass."""
-    writer: Writer | None = None
-    """Writes them; None if the lexicon does."""
-    panel: Panel | None = None
-    """Judges who must still pick the key on a control; None without a panel."""
-    _drawn: Iterator[Candidate] | None = None
-    _n_starts: int = 0
-
-    def neutral(self, n: int) -> ControlSteps:
-        """Return the next n neutral controls; none repeats in a test until all are used up.
-
-        The attempts of loops also come from here. If loops drew again from a fixed pool, they
-        would be alike, and a success unlike the few texts of the pool would look too rare.
-
-        Raises:
-            TrialError: no control can be made.
-        """
-        if self.writer is not None:
-            return (yield from self.writer.neutral(n))
-        return [self._next() for _ in range(n)]
-
-    def _next(self) -> Candidate:
-        if self._drawn is not None:
-            try:
-                return next(self._drawn)
-            except TrialError:
-                # The words for the slots are used up; from here on controls repeat.
-                self._n_starts += 1
-        rng = self.rng_of("neutral", self._n_starts)
-        self._drawn = neutral_controls(self.item, self.slots, rng, self.gate)
-        return next(self._drawn)
-
-
-FIRST_SAMPLE = 5_000_000
-"""First sample index of these votes, so that they differ from gates and mentions."""
-MAX_DRAWS = 10
-"""How often new controls are drawn for those that the panel refused."""
-
-
-def passing(
-    panel: Panel | None, made: Sequence[Candidate]
-) -> Generator[Any, Replies, Sequence[bool]]:
-    """Return which controls pass the panel, as the attack's edits must (METHODS 2.8, gate 6).
-
-    All pass without a panel, or if none of its judges answers the clean item right.
-    """
-    if panel is None or not made:
-        return [True] * len(made)
-    questions = [_question(one) for one in made]
-    all_votes = yield from panel.votes(questions, FIRST_SAMPLE)
-    letters = [[letter for each in votes.values() for letter in each] for votes in all_votes]
-    return [not each or picks_key(each, panel.item.key) for each in letters]
-
-
-def _question(control: Candidate) -> str:
-    return Draft(candidate=control, options={}).question
-
-
-def drawn_until(n: int, draw: Callable[[int], ControlSteps], panel: Panel | None) -> ControlSteps:
-    """Draw controls until n of them pass.
-
-    Raises:
-        TrialError: the panel keeps refusing them.
-    """
-    kept: list[Candidate] = []
-    for _ in range(MAX_DRAWS):
-        made = yield from draw(n - len(kept))
-        allowed = yield from passing(panel, made)
-        kept += [one for one, passed in zip(made, allowed, strict=True) if passed]
-        if len(kept) == n:
-            return kept
-    raise TrialError(f"not tested: judges still pick the key on only {len(kept)} of {n} controls")
-
-
-MAX_ROUNDS = 4
-"""How often a role is asked for the controls that are still missing."""
+FIRST_STOCK, LEAST_STOCK, LEAST_ASKED = 30, 20, 10
+"""Texts that a writer is asked for first; fewer are too few; the fewest replies of a round."""
+MOST_USELESS = 30
+"""So many replies in a row that bring nothing new mean that the writer has no more."""
+MAX_TRIES = 200
+"""So many draws that bring nothing new mean that the lexicon has no more."""
 
 
 class Insertions(Reply):
-    """Neutral insertions, one for each marked place."""
+    """Neutral insertions, one for each numbered place."""
 
     insertions: tuple[Annotated[str, Field(min_length=1)], ...]
     """In the order of the places."""
 
 
 @dataclass(slots=True, kw_only=True)
-class RoleWriter:
-    """Asks a role for controls; it sees neither key nor options nor the attack's insertions.
-
-    Many replies are requested at once, as samples of the same conversation. A reply that repeats
-    an earlier control, has the wrong length or fails a gate is requested again. If the role keeps
-    repeating itself, repeated controls are used.
-    """
+class Stock:
+    """Texts for the controls of one success; none comes again before all have come."""
 
     item: Question
     """The clean item."""
     slots: Sequence[Slot]
-    """Where to insert."""
-    prompts: PromptSet
-    """Prompts of the attack."""
-    decoding: Decoding
-    """How the role generates; at temperature 0 all controls would be equal."""
+    """The insertions of the attack without their words."""
     gate: Gate
-    """The check that every neutral control must pass."""
-    first_sample: int = 1
-    """Sample index of the first reply, so that other successes get other replies."""
+    """Says why a text must not be asked; the attack's own rules."""
+    rng: np.random.Generator
+    """Draws from the lexicon."""
+    writer: Generate | None = None
+    """Asks a role for texts; None if the lexicon makes them."""
+    n_asked: int = 0
+    """Calls to the writer."""
+    shortage: str | None = None
+    """Why there are too few texts."""
+    _texts: list[Candidate] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
-    _n_asked: int = 0
+    _n_taken: int = 0
+    _n_useless: int = 0
+    _reason: str = "the lexicon has no text of this form and length"
 
-    def neutral(self, n: int) -> ControlSteps:
-        """Write n more neutral controls, distinct unless the role repeats itself.
+    def take(self) -> Candidate:
+        """Return the next text; from the first again once there are no others.
 
         Raises:
-            TrialError: the role writes too few that can be used.
+            TrialError: there is no text at all.
         """
-        if self.decoding.temperature == 0:
-            raise TrialError(
-                "controls that a role writes must differ: set [role.attacker] temperature above 0"
-            )
-        parts = [part for slot in self.slots for part in slot.parts]
-        # A neutral detail names no kind of evidence, even if the attack is allowed to.
-        evidence = evidence_for_prompt(allow_history=False)
-        text = self.prompts.render(
-            "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
-        )
-        schema = schema_of(Insertions, self.item.letters)
-        call = Generate((Message("user", text),), self.decoding, schema=schema)
-        made: list[Candidate] = []
-        repeats: list[Candidate] = []
-        reason = "none was readable"
-        for _ in range(MAX_ROUNDS):
-            missing = n - len(made)
-            first = self.first_sample + self._n_asked
-            self._n_asked += missing
-            answers = yield Consult(ATTACKER, (call,) * missing, first)
-            for answer in answers:
-                assert isinstance(answer, Generated)
-                control = self._read(answer.text)
-                if isinstance(control, str):
-                    reason = control
-                elif text_of(control) == text_of(Candidate(item=self.item)):
-                    reason = "it changes nothing"
-                elif is_distinct(control, self._seen, self.item):
-                    made.append(control)
-                else:
-                    repeats.append(control)
-            if len(made) == n:
-                return made
-        if len(made) + len(repeats) >= n:
-            # The role has no others; repeats count once when p is computed.
-            return [*made, *repeats][:n]
-        raise TrialError(
-            f"the role 'attacker' wrote only {len(made)} of {n} controls; last reason: {reason}"
-        )
+        for _ in range(MAX_TRIES if self.writer is None and self._n_useless < MAX_TRIES else 0):
+            if self._n_taken < len(self._texts):
+                break
+            self._keep(neutral_control(self.item, self.slots, self.rng))
+        if not self._texts:
+            raise TrialError(f"no control can be made: {self._reason}")
+        self._n_taken += 1
+        return self._texts[(self._n_taken - 1) % len(self._texts)]
 
-    def _read(self, text: str) -> Candidate | str:
-        """Return a control, or the reason why the reply is not usable."""
+    def missing(self, n: int) -> int:
+        """Return how many replies the writer should give so that n more texts are there."""
+        first = 0 if self.n_asked else FIRST_STOCK
+        short = max(self._n_taken + n, LEAST_STOCK, first) - len(self._texts)
+        if short <= 0 or self._n_useless >= MOST_USELESS:
+            return 0
+        return max(short, LEAST_ASKED)
+
+    def read(self, answer: Generated, decoding: Decoding) -> None:
+        """Keep what the writer wrote if it can be used."""
+        self.n_asked += 1
+        made = self._made(answer.text)
+        if isinstance(made, str) and answer.is_cut:
+            n = decoding.max_new_tokens
+            made = f"it was cut off at {n:,} tokens ([role.{ATTACKER}] max_new_tokens)"
+        self._keep(made)
+
+    def close(self) -> None:
+        """Say so if the writer gave too few texts."""
+        if self._n_useless >= MOST_USELESS and len(self._texts) < LEAST_STOCK:
+            self.shortage = (
+                f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, of "
+                f"{LEAST_STOCK} that a test needs at least; last reason: {self._reason}"
+            )
+
+    def _keep(self, made: Candidate | str | None) -> None:
+        if isinstance(made, Candidate) and (objection := self.gate(made)) is not None:
+            made = objection
+        if isinstance(made, Candidate):
+            if is_distinct(made, self._seen, self.item):
+                self._texts.append(made)
+                self._n_useless = 0
+                return
+            made = "it repeats an earlier one"
+        self._reason = made or self._reason
+        self._n_useless += 1
+
+    def _made(self, text: str) -> Candidate | str:
+        """Return a control, or why the reply cannot be used."""
         reply = read_reply(text, Insertions)
         if isinstance(reply, Unreadable):
             return reply.reason
@@ -213,22 +127,64 @@ class RoleWriter:
         rest, edits = iter(reply.insertions), []
         for slot in self.slots:
             words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
-            for text, part in zip(words, slot.parts, strict=True):
-                if not is_similar_length(len(text.split()), part.n_words):
-                    return f"{text!r} does not have about {part.n_words} words"
+            for own, part in zip(words, slot.parts, strict=True):
+                if not is_similar_length(len(own.split()), part.n_words):
+                    return f"{own!r} does not have about {part.n_words} words"
             *before, last = words
-            if slot.trail.startswith("."):
-                last = last.rstrip(".")
-            edits.append(slot.filled(*(text.rstrip(".") for text in before), last))
-        made = Candidate(item=self.item, edits=tuple(edits))
-        return self.gate(made) or made
+            last = last.rstrip(".") if slot.trail.startswith(".") else last
+            edits.append(slot.filled(*(own.rstrip(".") for own in before), last))
+        return Candidate(item=self.item, edits=tuple(edits))
 
-    def _marked(self) -> str:
-        """Return the question with numbered places; consecutive sentences have one place each."""
-        edits, number = [], 0
-        for slot in self.slots:
-            places = "".join(f" [{number + i}] " for i in range(1, len(slot.parts) + 1))
-            number += len(slot.parts)
-            edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=places))
-        marked = Candidate(item=self.item, edits=tuple(edits))
-        return " ".join(f"{marked.context} {marked.stem}".split())
+
+def asks_writer(
+    item: Question, slots: Sequence[Slot], forbidden: Sequence[str], decoding: Decoding
+) -> Generate:
+    """Return what a role is asked; it sees neither key nor plan nor the target's answers.
+
+    Args:
+        item: the clean item; its key is not read.
+        slots: where to insert, and what.
+        forbidden: what no insertion may name.
+        decoding: how the role generates; at temperature 0 all controls would be equal.
+    """
+    edits, places = [], list[str]()
+    for slot in slots:
+        marks = ""
+        for part in slot.parts:
+            about = f" about the patient's {part.category}" if part.category else ""
+            places.append(f"[{len(places) + 1}] {part.form.words} of {part.n_words} words{about}")
+            marks += f" [{len(places)}] "
+        edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=marks))
+    marked = Candidate(item=item, edits=tuple(edits))
+    text = say(
+        "control_neutral",
+        marked=" ".join(f"{marked.context} {marked.stem}".split()),
+        places="\n".join(places),
+        forbidden="\n".join(f"- {one}" for one in forbidden),
+    )
+    schema = schema_of(Insertions, item.letters)
+    return Generate((Message("user", text),), decoding, schema=schema)
+
+
+def write(
+    needs: Sequence[tuple[Stock, int]], n_asked: int, n_left: int
+) -> Generator[Any, Any, None]:
+    """Have texts written until each stock has as many new ones as it needs, or gets no others.
+
+    Args:
+        needs: stocks with a writer, and how many texts their next controls may take.
+        n_asked: replies of the writer so far. Samples are counted over all stocks, because two
+            may ask the same.
+        n_left: how many calls may still be made.
+    """
+    while n_left > 0:
+        asked = [stock for stock, n in needs for _ in range(stock.missing(n))][:n_left]
+        calls = tuple(stock.writer for stock in asked if stock.writer is not None)
+        if not calls:
+            break
+        for stock, answer in zip(asked, (yield Consult(ATTACKER, calls, n_asked)), strict=True):
+            assert isinstance(answer, Generated)
+            stock.read(answer, calls[0].decoding)
+        n_asked, n_left = n_asked + len(calls), n_left - len(calls)
+    for stock, _ in needs:
+        stock.close()

@@ -1,254 +1,378 @@
-"""The test of one success: fresh samples of it, and as many controls as the plan needs."""
+"""One flow of questions that tests all successes of a family (METHODS 2.6).
+
+It is deterministic: the same answers lead to the same questions in every process. Calls are bought
+as they are used: loops go round the successes in turn until the calls of the family are spent, and
+none begins that could not be paid to its end, so that no loop is lost for what it costs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from math import exp, fsum
+from dataclasses import dataclass, field, replace
+from math import exp, floor
 from typing import Any
 
-from medstress.analyses.families import Null, Statistic
-from medstress.attacks.controls.slots import text_of
+from medstress.analyses.families import ControlPrice, Null, Statistic
+from medstress.analyses.significance import STOP_AT
+from medstress.attacks.controls.neutral import text_of
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate
-from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.text import edit_rows
+from medstress.core.outcomes import Goal, Outcome, Prediction
+from medstress.core.queries import Consult
+from medstress.engine.asking import Held
 from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
-from medstress.experiment.significance.controls import Controls, drawn_until, passing
-from medstress.experiment.significance.settings import Settings
-from medstress.stats.permutation import LEAST_CONTROLS, ControlPlan, is_as_hard
+from medstress.experiment.significance.controls import Stock, write
+from medstress.stats.permutation import TIE
+from medstress.tasks.victim import Victim
 
-KEPT = 30
-"""How many controls are stored with their text, for reviewers."""
-BLOCK = 10
-"""Controls made side by side in an adaptive test; as many as can end it."""
+WIDTH, MOST_ROUNDS = 32, 10
+"""Controls side by side, as far as full rounds over the open tests allow; the most rounds."""
+
+Asked = Generator[HoldConversations | Consult, Replies, list[Held]]
+Step = Generator[HoldConversations | Consult, Replies, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """What one conversation says about the right answer."""
+class Design:
+    """How a family is tested."""
 
-    outcome: Outcome
-    """Right, wrong or unreadable."""
-    probability: float | None = None
-    """P(right answer) over the options; None without scores."""
-
-    def value(self, statistic: Statistic) -> float | None:
-        """Return what this conversation adds to T; None if it adds nothing."""
-        if statistic is Statistic.KEY_PROBABILITY:
-            return self.probability
-        return None if self.outcome is Outcome.UNREADABLE else float(self.outcome is Outcome.RIGHT)
-
-
-def usable(samples: Sequence[Sampled]) -> Statistic:
-    """Return the statistic that a model allows, from conversations about the clean item."""
-    if any(one.probability is not None for one in samples):
-        return Statistic.KEY_PROBABILITY
-    return Statistic.SHARE_CORRECT
-
-
-def readable_values(samples: Sequence[Sampled], statistic: Statistic) -> list[float]:
-    """Return the values of the samples that have one; unreadable answers are left out."""
-    return [value for one in samples if (value := one.value(statistic)) is not None]
-
-
-def hardness(samples: Sequence[Sampled], statistic: Statistic) -> float | None:
-    """Return T of one candidate, the mean over its samples; None if no sample has a value.
-
-    The sum is exact, so that the same samples in another order give the same T.
-
-    >>> right, wrong = Sampled(outcome=Outcome.RIGHT), Sampled(outcome=Outcome.WRONG)
-    >>> hardness([right, wrong, right, right], Statistic.SHARE_CORRECT)
-    0.75
-    """
-    values = readable_values(samples, statistic)
-    return fsum(values) / len(values) if values else None
+    null: Null
+    attempts: int
+    """K of the attack."""
+    n_controls: int
+    """Controls of null `neutral`."""
+    max_calls: int
+    """Calls for each success, on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """The success that is tested."""
+    """A success that is tested."""
 
+    trial: str
+    """Its identifier."""
     fuzz: Candidate
-    """The edited item that the victim got wrong."""
-    attempts: int
-    """K: attempts that the attack had."""
-    likely_statistic: Statistic | None = None
-    """The statistic that will probably estimate T; None if it cannot be known yet."""
+    """The edited item that brought the error."""
+    goal: Goal
+    """What ends the attack's loop."""
+    victim: Victim
+    """Who is asked, as in the trial."""
+    sampled: Victim
+    """The same at the temperature of the statistic."""
+    stock: Stock
+    """The texts of its controls."""
 
 
 @dataclass(slots=True)
-class _Drawn:
-    """The controls so far, in the order drawn."""
+class Running:
+    """T of one text, sample by sample.
 
-    values: list[float | None] = field(default_factory=list)
-    """T of each; None if no sample could be read, or if the loop held."""
-    as_hard: list[bool] = field(default_factory=list)
-    """Whether each is at least as hard as the fuzz. A control without T counts as hard, against
-    significance; a loop that held counts as easy."""
-    edits: list[list[list[Any]]] = field(default_factory=list)
-    """Edits of the first `KEPT` controls."""
-    texts: set[str] = field(default_factory=set)
-    """All texts that controls tried."""
-    n_tried: int = 0
-    """Number of texts tried, counting repeats."""
+    A control need not be sampled to the end: it is decided once the lowest T that it can still
+    reach is above the attack's.
+    """
 
-    def record_tried(self, candidates: Sequence[Candidate]) -> None:
-        """Record the texts that are tried."""
-        self.texts.update(map(text_of, candidates))
-        self.n_tried += len(candidates)
+    n_left: int
+    total: float = 0.0
+    n_read: int = 0
 
-    def n_distinct(self, null: Null) -> int | None:
-        """Return how many controls the distinct texts make up; None if no text repeats.
+    def add(self, value: float | None) -> None:
+        """Count a sample; one that could not be read has no value."""
+        self.n_left -= 1
+        if value is not None:
+            self.total += value
+            self.n_read += 1
 
-        Loops consist of several texts: thirty distinct texts make six loops of five, however many
-        loops are run.
+    def missing(self, observed: float) -> int:
+        """Return the fewest further samples that may decide; 0 if it is decided.
+
+        >>> Running(20).missing(0.1), Running(17, total=3.0, n_read=3).missing(0.1)
+        (3, 0)
         """
-        n = len(self.texts)
-        if n == self.n_tried:
-            return None
-        return len(self.values) * n // self.n_tried if null is Null.MATCHED else n
+        short = (observed + TIE) * (self.n_read + self.n_left) - self.total
+        return 0 if short < 0 else min(self.n_left, floor(short) + 1)
+
+    def is_as_hard(self, observed: float) -> bool:
+        """Whether T is no larger; ties, and texts without T, count against significance.
+
+        >>> Running(0, total=2.0, n_read=20).is_as_hard(0.1), Running(0).is_as_hard(0.1)
+        (True, True)
+        """
+        return not self.n_left and self.total <= (observed + TIE) * self.n_read
 
 
-def significance_flow(success: Success, settings: Settings, controls: Controls) -> StudyFlow:
-    """Test one success.
+@dataclass(slots=True)
+class Test:
+    """What is known of one success so far."""
 
-    The answers that made the attack succeed are not used: T of the fuzz comes from fresh samples,
+    success: Success
+    original: list[float] = field(default_factory=list)
+    """Samples of the clean item that could be read."""
+    fuzz: list[float] = field(default_factory=list)
+    """Samples of the edited item that could be read."""
+    n: int = 0
+    """Controls."""
+    n_hard: int = 0
+    """Controls at least as hard as the attack."""
+    n_calls: int = 0
+    """Calls to the victim."""
+    note: str | None = None
+    """Why it cannot be tested."""
+    has_failed: bool = False
+    """Whether a call failed, so that it may be asked again."""
+    texts: set[str] = field(default_factory=set)
+    n_tried: int = 0
+    """Texts tried, repeats included."""
+
+    @property
+    def calls(self) -> int:
+        """Calls so far, to the victim and to the role that writes."""
+        return self.n_calls + self.success.stock.n_asked
+
+    @property
+    def observed(self) -> float:
+        """T of the attack's edit."""
+        return sum(self.fuzz) / len(self.fuzz)
+
+    def has_ended(self, design: Design) -> bool:
+        """Whether more controls would change nothing."""
+        if self.note is None and design.null is Null.NEUTRAL:
+            return self.n >= design.n_controls
+        return self.note is not None or self.n_hard >= STOP_AT
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was found.
+
+        A loop consists of several texts: thirty distinct texts make six loops of five.
+        """
+        n_texts = len(self.texts)
+        return {
+            "trial": self.success.trial,
+            "original": self.original,
+            "fuzz": self.fuzz,
+            "n": self.n,
+            "hard": self.n_hard,
+            "distinct": n_texts * self.n // self.n_tried if n_texts < self.n_tried else None,
+            "calls": self.calls,
+            "note": self.note if self.n or self.note else "its calls were spent on T and on texts",
+        }
+
+
+@dataclass(slots=True)
+class _Control:
+    """A control that is being made: a loop, or one insertion."""
+
+    test: Test
+    number: int
+    """Controls of the test before it."""
+    text: Candidate | None = None
+    """The last text tried."""
+    is_hit: bool = False
+    """Whether that ended the loop; a loop that holds has none."""
+    t: Running = field(default_factory=lambda: Running(0))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its test can go on."""
+        return self.test.note is None
+
+    def draw(self) -> None:
+        """Take the next text."""
+        try:
+            self.text = self.test.success.stock.take()
+        except TrialError as error:
+            self.test.note = str(error)
+        else:
+            self.test.texts.add(text_of(self.text))
+            self.test.n_tried += 1
+
+
+def family_flow(successes: Sequence[Success], design: Design, price: ControlPrice) -> StudyFlow:
+    """Test the successes of a family.
+
+    The answers that made an attack succeed are not used: T of its edit comes from fresh samples,
     and so does T of every control once its loop has ended.
+
+    Args:
+        successes: in the order in which they are served.
+        design: says what a control is, and how many calls there are.
+        price: of one control; its statistic is the likely one.
 
     Yields:
         Steps of a study.
 
     Returns:
-        The statistic used, the samples of clean item and fuzz, the greatest number of controls
-        and their T, from which `analyses` computes p-values.
+        The statistic, and the tests; a `note` if a call failed.
 
     Raises:
-        TrialError: no sample of the clean item or of the fuzz could be read, `max_calls` buys no
-            control, or no control can be made.
+        TrialError: the calls buy no control.
     """
-    item = success.fuzz.item
-    if success.likely_statistic is not None:
-        _plan(success, settings, success.likely_statistic)
-    clean = Candidate(item=item)
-    first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
-    statistic = usable(first)
-    plan = _plan(success, settings, statistic)
-    missing = statistic.n_samples - len(first)
-    if missing > 0:
-        first += yield from _samples(clean, len(first), missing)
-    fuzz = yield from _samples(success.fuzz, 0, statistic.n_samples)
-    observed = hardness(fuzz, statistic)
-    if observed is None or hardness(first, statistic) is None:
-        which = "edited" if observed is None else "clean"
-        raise TrialError(f"not tested: no sampled answer about the {which} item could be read")
-    drawn = _Drawn()
-    while not plan.is_done(drawn.as_hard):
-        n = min(LEAST_CONTROLS if plan.fixed else BLOCK, plan.most - len(drawn.values))
-        made = yield from _block(n, success, settings, controls, drawn)
-        yield from _measure(made, statistic, observed, drawn)
-    return {
+    tests = [Test(one) for one in successes]
+    _check(design, price)
+    statistic = yield from _observed(tests)
+    price = replace(price, statistic=statistic)
+    _check(design, price)
+
+    def left() -> int:
+        return design.max_calls * len(tests) - sum(test.calls for test in tests)
+
+    while controls := _next(tests, design, left() // price.most):
+        if price.is_written:
+            yield from _written(tests, controls, design, left())
+            controls = controls[: left() // price.most]
+        yield from _made(controls, design)
+        yield from _measured(controls, statistic)
+        for control in controls:
+            test = control.test
+            if not test.has_ended(design):  # later ones of the round change nothing
+                test.n += 1
+                test.n_hard += control.is_hit and control.t.is_as_hard(test.observed)
+    found: dict[str, Any] = {
         "statistic": statistic.value,
-        "original": readable_values(first, statistic),
-        "fuzz": readable_values(fuzz, statistic),
-        "most": plan.most,
-        "controls": drawn.values,
-        "as_hard": drawn.as_hard,
-        "n_distinct": drawn.n_distinct(settings.null),
-        "edits": drawn.edits,
+        "tests": [test.as_json() for test in tests],
     }
+    failed = next((test.note for test in tests if test.has_failed), None)
+    return found if failed is None else {**found, "note": failed}
 
 
-def _plan(success: Success, settings: Settings, statistic: Statistic) -> ControlPlan:
-    """Return how many controls to draw; raise a TrialError if `max_calls` buys none."""
-    cost = settings.cost(success.attempts, statistic)
-    plan = settings.plan(cost)
-    if plan.most < 1:
-        raise TrialError(cost.too_dear(settings.max_calls or 0))
-    return plan
-
-
-def _block(
-    n: int, success: Success, settings: Settings, controls: Controls, drawn: _Drawn
-) -> Generator[Any, Replies, Sequence[Candidate | None]]:
-    """Make the next n controls; None is a loop that held."""
-    if settings.null is Null.MATCHED:
-        return (yield from _loops(n, controls, success.attempts, drawn))
-    singles = yield from drawn_until(n, controls.neutral, controls.panel)
-    drawn.record_tried(singles)
-    return singles
-
-
-def _loops(
-    n: int, controls: Controls, limit: int, drawn: _Drawn
-) -> Generator[Any, Replies, list[Candidate | None]]:
-    """Run the attack's loop with neutral insertions, one loop per control, side by side.
-
-    A loop ends at its first error, as the attack's does, or after `limit` attempts; None stands
-    for a loop that held. The panel is asked only about errors, since its votes on the others would
-    change nothing. An error that it refuses is a lost attempt.
-    """
-    erred: dict[int, Candidate] = {}
-    for _ in range(limit):
-        open_ = [number for number in range(n) if number not in erred]
-        if not open_:
-            break
-        tried = yield from controls.neutral(len(open_))
-        drawn.record_tried(tried)
-        replies = yield HoldConversations(
-            tuple(ConversationRequest(candidate) for candidate in tried)
+def _check(design: Design, price: ControlPrice) -> None:
+    if design.max_calls < price.least:
+        raise TrialError(
+            f"max_calls = {design.max_calls} is too small for one control: give {price.least} or "
+            "more"
         )
-        wrong = {
-            number: candidate
-            for number, candidate, reply in zip(open_, tried, replies, strict=True)
-            if _outcome(reply) is Outcome.WRONG
-        }
-        allowed = yield from passing(controls.panel, list(wrong.values()))
-        erred |= {
-            number: one for (number, one), ok in zip(wrong.items(), allowed, strict=True) if ok
-        }
-    return [erred.get(number) for number in range(n)]
 
 
-def _outcome(reply: Any) -> Outcome:
-    assert isinstance(reply, Prediction)
-    return reply.outcome
+def _held(requests: Sequence[tuple[Test, ConversationRequest]]) -> Asked:
+    """Hold conversations, each on the bill of a test; a test ends where a call fails."""
+    if not requests:
+        return []
+    held = yield HoldConversations(tuple(request for _, request in requests))
+    answers = [one for one in held if isinstance(one, Held)]
+    for (test, _), one in zip(requests, answers, strict=True):
+        test.n_calls += one.n_calls
+        if one.prediction is None:
+            test.note, test.has_failed = one.error, True
+    return answers
 
 
-def _measure(
-    made: Sequence[Candidate | None], statistic: Statistic, observed: float, drawn: _Drawn
-) -> Generator[Any, Replies, None]:
-    """Estimate T of controls from fresh samples, all side by side; loops that held need none."""
-    n, start = statistic.n_samples, len(drawn.values)
-    talks = tuple(
-        ConversationRequest(candidate, (start + i) * n + j)
-        for i, candidate in enumerate(made)
-        if candidate is not None
-        for j in range(n)
-    )
-    replies = iter((yield HoldConversations(talks)) if talks else ())
-    for candidate in made:
-        value, is_hard = None, False
-        if candidate is not None:
-            given = [_sampled(candidate, reply) for reply in islice(replies, n)]
-            value = hardness(given, statistic)
-            is_hard = value is None or is_as_hard(value, observed)
-        drawn.values.append(value)
-        drawn.as_hard.append(is_hard)
-        if len(drawn.edits) < KEPT and candidate is not None:
-            drawn.edits.append(edit_rows(candidate.edits))
+def _observed(
+    tests: Sequence[Test],
+) -> Generator[HoldConversations | Consult, Replies, Statistic]:
+    """Sample the clean items and the attacks' edits; return the statistic that the model allows."""
+    first = Statistic.KEY_PROBABILITY.n_samples
+    clean = [(test, _sample(test, _clean(test), j)) for test in tests for j in range(first)]
+    held = yield from _held(clean)
+    has_scores = any(one.prediction and one.prediction.scores is not None for one in held)
+    statistic = Statistic.KEY_PROBABILITY if has_scores else Statistic.SHARE_CORRECT
+    more = [
+        (test, _sample(test, candidate, j))
+        for test in tests
+        if test.note is None
+        for candidate, start in ((_clean(test), first), (test.success.fuzz, 0))
+        for j in range(start, statistic.n_samples)
+    ]
+    held += yield from _held(more)
+    for (test, request), one in zip(clean + more, held, strict=True):
+        value = _value(one.prediction, request.candidate, statistic)
+        if value is not None:
+            (test.fuzz if request.candidate is test.success.fuzz else test.original).append(value)
+    for test in tests:
+        if test.note is None and not (test.original and test.fuzz):
+            which = "edited" if test.original else "clean"
+            test.note = f"no sampled answer about the {which} question could be read"
+    return statistic
 
 
-def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies, list[Sampled]]:
-    replies = yield HoldConversations(
-        tuple(ConversationRequest(candidate, start + j) for j in range(n))
-    )
-    return [_sampled(candidate, reply) for reply in replies]
+def _clean(test: Test) -> Candidate:
+    return Candidate(item=test.success.fuzz.item)
 
 
-def _sampled(candidate: Candidate, reply: Any) -> Sampled:
-    assert isinstance(reply, Prediction)
-    item, scores = candidate.item, reply.scores
-    probability = None if scores is None else exp(scores[item.letters.index(item.key)])
-    return Sampled(outcome=reply.outcome, probability=probability)
+def _sample(test: Test, candidate: Candidate, number: int) -> ConversationRequest:
+    return ConversationRequest(test.success.sampled, candidate, number)
+
+
+def _value(
+    prediction: Prediction | None, candidate: Candidate, statistic: Statistic
+) -> float | None:
+    """Return what one conversation adds to T; None if it could not be read."""
+    if prediction is None:
+        return None
+    if statistic is Statistic.SHARE_CORRECT:
+        is_read = prediction.outcome is not Outcome.UNREADABLE
+        return float(prediction.outcome is Outcome.RIGHT) if is_read else None
+    item, scores = candidate.item, prediction.scores
+    return None if scores is None else exp(scores[item.letters.index(item.key)])
+
+
+def _next(tests: Sequence[Test], design: Design, n_paid: int) -> list[_Control]:
+    """Return the next controls, up to a number: of every open test in turn, round by round."""
+    open_ = [(i, test) for i, test in enumerate(tests) if not test.has_ended(design)]
+    n_rounds = min(MOST_ROUNDS, max(1, WIDTH // max(len(open_), 1)))
+    queue = sorted((test.n + j, i) for i, test in open_ for j in range(n_rounds))
+    if design.null is Null.NEUTRAL:
+        queue = [one for one in queue if one[0] < design.n_controls]
+    return [_Control(tests[i], number) for number, i in queue[: max(n_paid, 0)]]
+
+
+def _written(
+    tests: Sequence[Test], controls: Sequence[_Control], design: Design, n_left: int
+) -> Step:
+    """Have the role write the texts that controls may need."""
+    looks = design.attempts if design.null is Null.MATCHED else 1
+    needs = [
+        (test, looks * sum(control.test is test for control in controls))
+        for test in tests
+        if not test.has_ended(design)
+    ]
+    n_asked = sum(test.success.stock.n_asked for test in tests)
+    yield from write([(test.success.stock, n) for test, n in needs], n_asked, n_left)
+    for test, _ in needs:
+        test.note = test.success.stock.shortage
+
+
+def _made(controls: Sequence[_Control], design: Design) -> Step:
+    """Run the attack's loop with neutral insertions, all controls side by side.
+
+    A loop ends at its first success, as the attack's does, or holds. Of null `neutral` a control
+    is one insertion.
+    """
+    if design.null is Null.NEUTRAL:
+        for control in controls:
+            control.draw()
+            control.is_hit = True
+        return
+    for _ in range(design.attempts):
+        going = [one for one in controls if not one.is_hit and one.is_open]
+        for control in going:
+            control.draw()
+        asked = [
+            (one, ConversationRequest(one.test.success.victim, one.text))
+            for one in going
+            if one.is_open and one.text is not None
+        ]
+        held = yield from _held([(one.test, request) for one, request in asked])
+        for (control, request), one in zip(asked, held, strict=True):
+            goal, edits = control.test.success.goal, request.candidate.edits
+            if one.prediction is not None and goal.reached(one.prediction, edits):
+                control.is_hit = True
+
+
+def _measured(controls: Sequence[_Control], statistic: Statistic) -> Step:
+    """Estimate T of what ended the loops, all side by side, as far as it takes to decide."""
+    for control in controls:
+        control.t = Running(statistic.n_samples)
+    while True:
+        asked = []
+        for control in controls:
+            test, t = control.test, control.t
+            if control.is_hit and control.is_open and control.text is not None:
+                first = (control.number + 1) * statistic.n_samples - t.n_left
+                asked += [
+                    (control, _sample(test, control.text, first + j))
+                    for j in range(t.missing(test.observed))
+                ]
+        if not asked:
+            return
+        held = yield from _held([(control.test, request) for control, request in asked])
+        for (control, request), one in zip(asked, held, strict=True):
+            control.t.add(_value(one.prediction, request.candidate, statistic))

@@ -10,7 +10,7 @@ from medstress.analyses.choice import Competitor
 from medstress.core.hashing import digest
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
-from medstress.core.validity import VOUCHERS
+from medstress.core.validity import REVIEW
 from medstress.report.formats import number
 from medstress.report.latex import escape
 
@@ -44,7 +44,7 @@ class Case:
         words = {True: "valid", False: "not valid", None: "validity unknown"}
         is_valid, reason = pick.validity[:2]
         valid = words[is_valid]
-        if is_valid is not None and reason in VOUCHERS:
+        if is_valid is not None and reason == REVIEW:
             valid += f" ({reason})"
         elif is_valid is False and pick.variant not in (None, "different"):
             valid += f" ({str(pick.variant).replace('_', ' ')} of the right answer)"

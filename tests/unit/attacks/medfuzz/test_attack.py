@@ -1,4 +1,4 @@
-"""MedFuzz driven by hand: what it says, to whom, and in which order."""
+"""MedFuzz driven by hand: what roles may answer, what becomes of it, and what they are told."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.core.calls import Decoding, Generated
-from medstress.core.errors import UsageError
+from medstress.core.calls import LENGTH, WITHHELD, Decoding, Generated
+from medstress.core.errors import TrialError, UsageError
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask, Consult, Note
+from medstress.core.queries import Ask, CleanAnswer, Consult
 from medstress.core.resources import Resources
-from medstress.tasks.prompt_sets import load_prompts, shipped_sets
 from medstress.testing import check_attack, scripted_attacker, tiny_questions, tiny_resources
 
 ITEMS = tiny_questions(3)
 ITEM = ITEMS[0]
+WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
+CLERK, TEACHER = "He works as a clerk.", "He is a teacher."
 
 
-def resources(**roles) -> Resources:
-    decodings = {"attacker": Decoding(temperature=1.0), **roles}
+def resources(**roles):
     base = tiny_resources()
     return Resources(
-        group="all", types=frozenset(), perturbations=base.perturbations, roles=decodings
+        group="all",
+        types=frozenset(),
+        perturbations=base.perturbations,
+        roles={"attacker": Decoding(temperature=1.0), **roles},
     )
 
 
@@ -36,389 +39,326 @@ def turns(call):
     return [{"role": m.role, "content": m.content} for m in call.prompt]
 
 
-def reply(call):
-    speak = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."])
-    return Generated(text=speak([turns(call)])[0])
+def plan(letter=WRONG, words="Insert it."):
+    return json.dumps({"post_mortem": None, "target_option": letter, "plan": words})
 
 
-def held(**more):
-    return Prediction(
-        outcome=Outcome.RIGHT, answer="A", rationale="Because.", confidences=(5.0, 1.0, 1.0, 2.0)
-    )
+def insertions(text=CLERK, where="end", category="work"):
+    return json.dumps({"insertions": [{"text": text, "where": where, "category": category}]})
 
 
-def advance(flow, step):
-    """Go on until the target is asked or the attack ends."""
-    steps = []
-    while not isinstance(step, Ask):
-        steps.append(step)
-        told = tuple(map(reply, step.calls)) if isinstance(step, Consult) else ()
-        step = flow.send(told)
-    return steps, step
+def whole(text=CLERK):
+    return f"{ITEM.context} {text} {ITEM.stem}"
+
+
+def held(answer=ITEM.key, **keys):
+    values = {"rationale": "Because.", "confidences": (5.0, 1.0, 1.0, 2.0), **keys}
+    return Prediction(outcome=Outcome.RIGHT, answer=answer, **values)
+
+
+class Play:
+    """One run of the attack on `ITEM`.
+
+    Args:
+        attack: the attack.
+        said: what the roles answer in turn: texts, or `Generated`.
+        answers: of the target, in turn; the last one again and again.
+        roles: beside the attacker.
+
+    Attributes:
+        calls: what the attacker is asked, in turn.
+        notes: the record of every attempt.
+        edited: the contexts that the target was shown.
+    """
+
+    def __init__(self, attack, *said, answers=None, **roles):
+        self.calls, self.judged, self.notes, self.edited = [], [], [], []
+        left, answers = iter(said), list(answers or [held()])
+        flow = attack.run(ITEM, rng(), resources(**roles))
+        step = next(flow)
+        try:
+            while True:
+                if isinstance(step, Consult):
+                    (call,) = step.calls
+                    (self.calls if step.role == "attacker" else self.judged).append(call)
+                    text = next(left)
+                    sent = (text if isinstance(text, Generated) else Generated(text=text),)
+                elif isinstance(step, Ask):
+                    self.edited.append(step.queries[0].candidate.context)
+                    sent = (answers.pop(0) if len(answers) > 1 else answers[0],)
+                elif isinstance(step, CleanAnswer):
+                    sent = (held(confidences=(4.0, 1.0, 1.0, 1.0)),)
+                else:
+                    self.notes.append(json.loads(step.text))
+                    sent = ()
+                step = flow.send(sent)
+        except StopIteration:
+            assert next(left, None) is None, "not all that was scripted was asked for"
+
+    def told(self, n):
+        """Return the last thing that the attacker was told in its n-th call."""
+        return self.calls[n].prompt[-1].content
+
+
+ONE = MedFuzz(attempts=1)
 
 
 def test_it_keeps_the_contract_of_attacks():
+    def reply(call):
+        return Generated(text=scripted_attacker(ITEMS, [CLERK, TEACHER])([turns(call)])[0])
+
     check_attack(MedFuzz(attempts=3), ITEMS, resources(), may_edit=("context",), reply=reply)
 
 
-def test_the_contract_holds_where_nothing_the_attacker_says_can_be_read():
-    flow = MedFuzz(attempts=2).run(ITEM, rng(), resources())
-    replies = {Consult: (Generated(text="no"),), Note: ()}
-    kinds, step = [], next(flow)
-    while step is not None:
-        kinds.append(type(step))
-        try:
-            step = flow.send(replies[type(step)])
-        except StopIteration:
-            step = None
-    # Each attempt: a plan, one turn to repair it, and a note; the target is never asked.
-    assert kinds == [Consult, Consult, Note] * 2
+def test_an_attempt_is_a_plan_and_insertions_in_one_conversation():
+    play = Play(MedFuzz(attempts=2), plan(), insertions(), plan(), insertions(TEACHER))
+    assert [len(call.prompt) for call in play.calls] == [2, 4, 6, 8]
+    assert ITEM.question in play.told(0)
+    assert f"The right answer is {ITEM.key}: {ITEM.key_text}." in play.told(0)
+    # Every attempt edits the original.
+    assert play.edited == [f"{ITEM.context} {CLERK}", f"{ITEM.context} {TEACHER}"]
+    first, second = play.notes
+    assert (first["attempt"], first["plan"], first["objections"]) == (1, "Insert it.", [])
+    assert first["added"] == [{"text": CLERK, "where": "end", "category": "work"}]
+    assert second["edits"][0][0] == "context"
 
 
-def replied(flow, *texts):
-    """Send texts to the attacker's questions; the last step, and what was noted."""
-    step, noted, given = next(flow), [], iter(texts)
-    try:
-        while not isinstance(step, Ask):
-            if isinstance(step, Note):
-                noted.append(json.loads(step.text))
-                step = flow.send(())
-            else:
-                step = flow.send((Generated(text=next(given)),))
-    except StopIteration:
-        return None, noted
-    return step, noted
+# -- forms of a reply --------------------------------------------------------------
+THOUGHT = '<think>{"target_option": "Z"} or {"insertions": []}?</think>'
 
 
-def plan(letter):
-    return json.dumps({"post_mortem": None, "target_option": letter, "plan": "Insert it."})
+@pytest.mark.parametrize(
+    "said",
+    [
+        (THOUGHT + plan(), THOUGHT + insertions()),
+        (f"Sure!\n```json\n{plan()}\n```", f"```\n{insertions()}\n```\nDone."),
+        (plan("Z") + " Wait, that is no option. " + plan(), insertions(TEACHER) + insertions()),
+        (plan(f"{WRONG}: {ITEM.options[ITEM.letters.index(WRONG)]}"), insertions()),
+        (f"I will draw the reader to option {WRONG} by playing on his job.", insertions()),
+        (Generated(text=plan() + " and", finish_reason=LENGTH), insertions(where="")),
+        (plan(), insertions(CLERK, ITEM.context)),
+        (plan(), json.dumps({"modified_item": whole()})),
+        (plan(), f"Here is the edited question:\n\n{whole()}\nA: x\nB: y"),
+        (plan(), f'"{whole()}"\n\nI inserted his job.'),
+        (
+            json.dumps(
+                {"question": whole(), "options": dict(zip("ABCD", ITEM.options, strict=True))}
+            ),
+        ),
+        (insertions(),),
+    ],
+)
+def test_replies_are_read_as_models_write_them(said):
+    play = Play(ONE, *said)
+    assert len(play.calls) == len(said)
+    (text,) = play.edited
+    assert CLERK in text
+    assert text.replace(CLERK, "").split() == ITEM.context.split()
+    assert not any("<think>" in turn.content for call in play.calls for turn in call.prompt)
 
 
-def edit(text):
-    options = dict(zip(ITEM.letters, ITEM.options, strict=True))
-    added = [{"category": "occupation", "text": text}]
-    modified = f"{ITEM.context} {text} {ITEM.stem}".strip()
-    return json.dumps({"added": added, "modified_item": modified, "options": options})
+def test_insertions_of_a_whole_question_are_noted_without_places():
+    play = Play(ONE, plan(), whole())
+    assert play.notes[0]["added"] == [{"text": CLERK, "where": "", "category": ""}]
 
 
-WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
+LOST_PLANS = [
+    ("", "empty"),
+    ("I would rather not.", "no JSON"),
+    (plan("Z"), "wrong form"),
+    (plan(ITEM.key), "wrong form"),
+    (plan(""), "wrong form"),
+    ('{"plan": "Insert it.", "target_option": %s}' % ("1" * 5_000), "no JSON"),
+    (Generated(text="The plan is to", finish_reason=LENGTH), "cut off"),
+    (Generated(text="<think>Which option", finish_reason=LENGTH), "cut off"),
+    (Generated(text="", finish_reason=WITHHELD), "withheld"),
+]
 
 
-@pytest.mark.parametrize("letter", ["Z", ITEM.key, "", WRONG * 2, "the first"])
-def test_a_plan_has_to_aim_at_a_distractor(letter):
-    good = (plan(WRONG), edit("He works as a clerk."))
-    step, _ = replied(MedFuzz(attempts=1).run(ITEM, rng(), resources()), plan(letter), *good)
-    assert "clerk" in step.queries[0].candidate.context
-    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
-    step, (noted,) = replied(attack, plan(letter), plan(letter))
-    assert step is None
-    assert noted["unreadable"] == "the plan"
-    assert "expected the letter of a distractor" in noted["reason"]
+@pytest.mark.parametrize(("bad", "cause"), LOST_PLANS)
+def test_a_plan_that_cannot_be_used_is_asked_for_once_more_and_then_the_attempt_is_lost(bad, cause):
+    play = Play(ONE, bad, plan(), insertions())
+    assert len(play.edited) == 1
+    play = Play(ONE, bad, bad)
+    (note,) = play.notes
+    assert (note["unreadable"], note["lost"]) == ("the plan", cause)
+    assert note["reason"] in play.told(1)
+    assert play.edited == []
 
 
-@pytest.mark.parametrize("hidden", ["\x00", "\x1b", "\u200b", "\u202e"])
-def test_an_edit_with_a_character_that_nobody_sees_is_asked_for_again_and_then_lost(hidden):
-    bad = edit(f"He works{hidden} as a clerk.")
-    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
-    step, _ = replied(attack, plan(WRONG), bad, edit("He works as a clerk."))
-    assert "clerk" in step.queries[0].candidate.context
-    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
-    step, (noted,) = replied(attack, plan(WRONG), bad, bad, bad)
-    assert step is None
-    assert noted["unreadable"] == "the edited item"
-    assert noted["reason"] == f"it holds the character U+{ord(hidden):04X}, which nobody can see"
+LOST_EDITS = [
+    ("", "empty", "empty"),
+    ("No.", "no JSON", "no JSON object"),
+    ('{"insertions": []}', "wrong form", "insertions"),
+    (insertions(where="no such words"), "no place", "no such words"),
+    (insertions(where="Which drug"), "no place", "sentence that asks"),
+    (insertions("..."), "nothing inserted", "no word"),
+    (f"{ITEM.context} {ITEM.stem}", "nothing inserted", "nothing"),
+    (whole().replace(ITEM.context.split()[-1], "nothing."), "not only insertions", "left out"),
+    (json.dumps({"text": f"{whole()} Or not?"}), "not only insertions", "Or not"),
+    ("A boy of nine has a rash on both arms. Which drug helps him?", "another question", "only"),
+    ('{"question": "A boy of nine has a rash on both arms. Why?"}', "another question", "only"),
+    (insertions("He works\u200b as a clerk."), "hidden character", "U+200B"),
+    (whole("He works\u202e as a clerk."), "hidden character", "U+202E"),
+    (Generated(text='{"insertions": [{"te', finish_reason=LENGTH), "cut off", "max_new_tokens"),
+]
 
 
-def test_a_number_of_more_digits_than_python_reads_is_unreadable():
-    huge = '{"plan": "Insert it.", "target_option": %s}' % ("1" * 5_000)
-    step, (noted,) = replied(MedFuzz(attempts=1).run(ITEM, rng(), resources()), huge, huge)
-    assert step is None
-    assert noted["unreadable"] == "the plan"
+@pytest.mark.parametrize(("bad", "cause", "named"), LOST_EDITS)
+def test_insertions_that_cannot_be_used_are_asked_for_once_more_with_the_exact_reason(
+    bad, cause, named
+):
+    play = Play(ONE, plan(), bad, insertions())
+    assert named in play.told(2)
+    assert play.edited == [f"{ITEM.context} {CLERK}"]
+    play = Play(ONE, plan(), bad, bad)
+    (note,) = play.notes
+    assert (note["unreadable"], note["lost"], note["plan"]) == (
+        "the insertions",
+        cause,
+        "Insert it.",
+    )
+    assert named in note["reason"]
+    assert play.edited == []
 
 
-def test_the_second_plan_follows_a_post_mortem_of_all_three_answers_and_edits_the_original():
-    flow = MedFuzz(attempts=2).run(ITEM, rng(), resources())
-    steps, step = advance(flow, next(flow))
-    assert [type(each) for each in steps] == [Consult, Consult, Note]
-    (query,) = step.queries
-    assert query.attempt == 1
-    assert "clerk" in query.candidate.context
-    steps, step = advance(flow, flow.send((held(),)))
-    plan = turns(steps[0].calls[0])
-    # One conversation over all attempts: system, two questions with replies, the next question.
-    assert [turn["role"] for turn in plan] == ["system", *["user", "assistant"] * 2, "user"]
-    for said in (
-        "Because.",
-        "A: 5, B: 1, C: 1, D: 2",
-        "still answered A",
-        "why the attempt failed",
-    ):
-        assert said in plan[-1]["content"]
-    (query,) = step.queries
-    assert "teacher" in query.candidate.context
-    assert "clerk" not in query.candidate.context
+def test_a_reply_that_was_cut_off_is_said_with_the_key_that_gives_more():
+    cut = Generated(text="{", finish_reason=LENGTH)
+    (note,) = Play(ONE, cut, cut).notes
+    assert "[role.attacker] max_new_tokens" in note["reason"]
+    assert f"{Decoding().max_new_tokens} tokens" in note["reason"]
 
 
-def test_the_first_plan_knows_item_and_key_and_nothing_else():
-    flow = MedFuzz().run(ITEM, rng(), resources())
-    system, user = turns(next(flow).calls[0])
-    assert ITEM.question in user["content"]
-    assert f"The key is {ITEM.key}: {ITEM.key_text}." in user["content"]
-    assert "Attempt" not in user["content"]
-    assert "occupation" in system["content"]
+def test_the_same_edit_again_is_asked_for_anew_and_then_costs_an_attempt():
+    again = (plan(), insertions(), insertions(CLERK, ITEM.context))
+    play = Play(MedFuzz(attempts=5), plan(), insertions(), *again, *again, *again, *again)
+    assert len(play.edited) == 1
+    assert [note.get("lost") for note in play.notes] == [None, *["same edit"] * 4]
+    assert "the same edit as in attempt 1" in play.told(4)
+    play = Play(MedFuzz(attempts=2), plan(), insertions(), plan(), whole(), insertions(TEACHER))
+    assert len(play.edited) == 2
 
 
-def test_every_attempt_is_noted_with_plan_edits_and_objections():
-    flow = MedFuzz(attempts=1).run(ITEM, rng(), resources())
-    steps, _ = advance(flow, next(flow))
-    noted = json.loads(steps[-1].text)
-    assert (noted["attempt"], noted["plan"], noted["objections"]) == (1, "Insert it.", [])
-    assert noted["edits"][0][0] == "context"
+# -- what an attacker is told --------------------------------------------------------------
+def test_from_the_second_plan_on_it_sees_every_confidence_so_far():
+    answers = (held(), held(confidences=None, rationale="Because of work."), held())
+    play = Play(
+        MedFuzz(attempts=4),
+        *(plan(), insertions()),
+        *(plan(), insertions("His blood pressure is 80 mmHg.")),
+        *(plan(), insertions(TEACHER)),
+        *(plan(), "no", "no"),
+        answers=answers,
+    )
+    assert "confidence" not in play.told(0)
+    second, third, fourth = play.told(2), play.told(4), play.told(6)
+    assert "original | 4 | 1 | 1 | 1 | A | nothing" in second
+    assert f"1 | 5 | 1 | 1 | 2 | A | {CLERK}" in second
+    assert "Because." in second
+    assert "2 | not shown to the model | His blood pressure is 80 mmHg." in third
+    assert "was not shown to the model: " in third
+    assert f"1 | 5 | 1 | 1 | 2 | A | {CLERK}" in fourth
+    assert f"3 | - | - | - | - | A | {TEACHER}" in fourth
+    assert "Because of work." in fourth
+    assert f"attempt | {ITEM.key} (right) | B | C | D | answer | inserted" in fourth
 
 
+def test_a_known_probability_of_the_right_answer_is_in_the_table():
+    scores = tuple(map(float, np.log([0.7, 0.1, 0.1, 0.1])))
+    play = Play(
+        MedFuzz(attempts=2), plan(), insertions(), plan(), "no", "no", answers=[held(scores=scores)]
+    )
+    assert "A (P(A) = 0.70)" in play.told(2)
+
+
+def test_an_answer_that_could_not_be_read_is_said_so():
+    play = Play(
+        MedFuzz(attempts=2), plan(), insertions(), plan(), "no", "no", answers=[held(answer=None)]
+    )
+    assert "Attempt 1: the model's answer could not be read." in play.told(2)
+
+
+def test_a_goal_is_what_the_attacker_aims_at():
+    goal = next(letter for letter in "DCB" if letter != ITEM.key)
+    attack = MedFuzz(attempts=1, goal=goal)
+    other = next(letter for letter in ITEM.letters if letter not in (ITEM.key, goal))
+    play = Play(attack, plan(other), plan(goal), insertions())
+    assert f"Aim at option {goal}" in play.told(0)
+    assert play.notes[0]["target_option"] == goal
+    assert "the key" in MedFuzz(goal=ITEM.key).obstacle(ITEM, resources())
+
+
+# -- gates and the judge --------------------------------------------------------------
+def test_what_a_gate_rejects_is_noted_with_its_reason_and_never_asked():
+    play = Play(ONE, plan(), insertions(f"He sells {ITEM.key_text}."))
+    ((objection,),) = [note["objections"] for note in play.notes]
+    assert objection["gate"] == "key_text"
+    assert play.edited == []
+
+
+def test_evidence_is_left_to_a_judge_where_there_is_one():
+    fever = insertions("He has a fever.")
+    judge = Decoding(temperature=1.0)
+    play = Play(ONE, plan(), fever)
+    assert play.notes[0]["objections"][0]["gate"] == "evidence"
+    assert play.notes[0]["evidence_by"] == "list"
+    play = Play(ONE, plan(), fever, '{"evidence": []}', judge=judge)
+    assert (len(play.judged), len(play.edited)) == (1, 1)
+    assert play.notes[0]["evidence_by"] == "judge"
+    play = Play(ONE, plan(), insertions(), '{"evidence": ["clerk"]}', judge=judge)
+    assert "'clerk'" in play.notes[0]["objections"][0]["reason"]
+    assert play.edited == []
+    # A judge that cannot be read leaves the decision to the list.
+    play = Play(ONE, plan(), insertions(), "Well.", "Well.", judge=judge)
+    assert (play.notes[0]["evidence_by"], len(play.edited)) == ("list", 1)
+
+
+# -- parameters --------------------------------------------------------------
 def test_runs_of_one_item_are_samples_of_one_another_unless_the_attacker_is_greedy():
-    first = next(MedFuzz().run(ITEM, np.random.default_rng(1), resources()))
-    other = next(MedFuzz().run(ITEM, np.random.default_rng(2), resources()))
-    assert first.calls == other.calls
-    assert first.sample != other.sample
-    greedy = next(MedFuzz().run(ITEM, rng(), resources(attacker=Decoding(temperature=0))))
-    assert greedy.sample == 0
+    def first(seed, **roles):
+        flow = MedFuzz().run(ITEM, np.random.default_rng(seed), resources(**roles))
+        next(flow)
+        return flow.send((held(),))
 
-
-def test_the_panel_is_three_samples_of_one_question():
-    judges = resources(judge=Decoding(temperature=1.0))
-    flow = MedFuzz(attempts=1).run(ITEM, rng(), judges)
-    step = next(flow)
-    while not (isinstance(step, Consult) and step.role == "judge"):
-        step = flow.send(tuple(map(reply, step.calls)))
-    assert "clerk" not in step.calls[0].prompt[0].content  # the clean item comes first
-    step = flow.send((Generated(text=json.dumps({"answer": ITEM.key})),) * 3)
-    assert len(step.calls) == 3
-    assert len(set(step.calls)) == 1
-    assert "clerk" in step.calls[0].prompt[0].content
+    assert first(1).calls == first(2).calls
+    assert first(1).sample != first(2).sample
+    assert first(1, attacker=Decoding(temperature=0)).sample == 0
 
 
 @pytest.mark.parametrize(
-    ("judges", "said", "objected"),
+    ("keys", "named"),
     [
-        ({}, None, []),
-        ({"judge": Decoding(temperature=1.0)}, "none", ["categories"]),
-        ({"judge": Decoding(temperature=1.0)}, "occupation", []),
+        ({"attempts": 0}, "attempts"),
+        ({"runs": "3"}, "runs"),
+        ({"template": 3}, "template"),
+        ({"goal": "Z"}, "goal"),
+        ({"goal": "replaced"}, "goal"),
+        ({"exemplars_from": 3}, "exemplars_from"),
     ],
 )
-def test_the_judge_overrules_the_attackers_own_category(judges, said, objected):
-    # No cue of any category; the attacker of the test calls everything it inserts an occupation.
-    speak = scripted_attacker(ITEMS, ["He keeps to himself."])
-
-    def answered(step):
-        if step.role == "judge":
-            return tuple(
-                Generated(text=json.dumps({"category": said, "answer": ITEM.key}))
-                for _ in step.calls
-            )
-        return tuple(Generated(text=speak([turns(call)])[0]) for call in step.calls)
-
-    attack = MedFuzz(attempts=1, gates=["categories"])
-    flow = attack.run(ITEM, rng(), resources(**judges))
-    step, asked = next(flow), []
-    while not isinstance(step, Note):
-        asked.append(step.role)
-        step = flow.send(answered(step))
-    noted = json.loads(step.text)
-    assert [each["gate"] for each in noted["objections"]] == objected
-    assert noted["added"][0]["category"] == "occupation"
-    assert ("judge" in asked) == bool(judges)
-    assert noted.get("category") == said
-
-
-def test_exemplars_are_drawn_by_the_generator_given_and_never_hold_the_item():
-    attack = MedFuzz(exemplars=3)
-    known = attack.prompts.exemplars
-    assert len(known) >= 8
-    drawn = {attack.draw_exemplars(ITEM, np.random.default_rng(i)) for i in range(5)}
-    assert len(drawn) > 1
-    item = ITEM.__class__(id="own", stem=known[0].question, options=("x", "y"), key="A")
-    few = MedFuzz(exemplars=8)
-    for i in range(20):
-        assert known[0] not in few.draw_exemplars(item, np.random.default_rng(i))
-    right = dict(known[0].options)[known[0].answer]
-    item = ITEM.__class__(id="own", stem="Another one?", options=("x", right.upper()), key="B")
-    for i in range(20):
-        assert known[0] not in few.draw_exemplars(item, np.random.default_rng(i))
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"attempts": 0}, "attempts must be a whole number from 1 to 50, got 0"),
-        ({"runs": "3"}, "runs must be a whole number"),
-        ({"gates": ["option"]}, "unknown gate 'option'; did you mean 'options'?"),
-        ({"gates": "options"}, "gates must be a list of names"),
-        ({"gate_mode": "warn"}, "gate_mode"),
-        ({"template": ""}, "template must be a name or a folder"),
-        ({"goal": "Z"}, "expected 'untargeted', 'replaced' or an option letter"),
-        ({"goal": "replaced"}, "goal = 'replaced' is the option that was edited, and medfuzz"),
-    ],
-)
-def test_wrong_parameters_are_refused_in_one_sentence(keys, said):
-    with pytest.raises(UsageError) as refused:
+def test_a_wrong_parameter_is_refused_with_its_name(keys, named):
+    with pytest.raises(UsageError, match=f"medfuzz: {named}"):
         MedFuzz(**keys)
-    assert said in str(refused.value)
 
 
-def test_another_set_of_prompts_is_another_attack_with_gates_of_its_own():
-    assert shipped_sets() == ["misinformation", "patient_characteristics"]
+def test_without_an_attacker_the_trial_says_which_table_is_missing():
+    alone = Resources(group="all", types=frozenset(), perturbations=tiny_resources().perturbations)
+    with pytest.raises(TrialError, match=r"role\.attacker"):
+        next(MedFuzz().run(ITEM, rng(), alone))
+
+
+def test_another_set_of_prompts_is_another_attack(tmp_path):
     other = MedFuzz(template="misinformation")
-    assert "evidence" not in other.gates_on
     assert other.spec()["prompts"] != MedFuzz().spec()["prompts"]
-    assert MedFuzz(template="misinformation", gates=["evidence"]).gates_on == ("evidence",)
+    assert "prompts" not in other.label_parameters()
+    (tmp_path / "mine").mkdir()
+    for name in ("attacker.md", "rules.toml"):
+        text = f"{name}: {{lever}}" if name.endswith("md") else RULES
+        (tmp_path / "mine" / name).write_text(text, "utf-8")
+    mine = MedFuzz(attempts=1, template="mine").with_files(tmp_path)
+    play = Play(mine, plan(), insertions("He collects stamps."))
+    assert play.calls[0].prompt[0].content == "attacker.md: hearsay"
+    assert "one of hobbies" in play.told(1)
 
 
-def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path, said):
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "target_system.jinja").write_text("Be brief.", encoding="utf-8")
-    mine = MedFuzz(template="mine").with_files(tmp_path)
-    default = load_prompts("patient_characteristics")
-    assert mine.prompts.render("target_system") == "Be brief."
-    assert dict(mine.prompts.sources)["repair"] == dict(default.sources)["repair"]
-    assert mine.spec()["prompts"] != MedFuzz().spec()["prompts"]
-    (folder / "target.jinja").write_text("x", encoding="utf-8")
-    load_prompts.cache_clear()
-    with pytest.raises(UsageError) as caught:
-        MedFuzz(template="mine").with_files(tmp_path)
-    said(str(caught.value))
-
-
-def attempt_with(text, *, gates, category="occupation", letters=None, clean=ITEM.key):
-    """One attempt at which the attacker inserts a text: what was noted, and what was asked.
-
-    Args:
-        text: the insertion.
-        gates: those that are on.
-        category: what the attacker says it is.
-        letters: votes of the judge; None for no judge.
-        clean: its votes on the clean item.
-    """
-    roles = {"judge": Decoding(temperature=1.0)} if letters is not None else {}
-    said = iter([[clean] * 3, letters])
-    flow = MedFuzz(attempts=1, gates=gates).run(ITEM, rng(), resources(**roles))
-    speak = scripted_attacker(ITEMS, [text], category=category)
-    notes, asked, step = [], [], next(flow)
-    try:
-        while True:
-            told = ()
-            if isinstance(step, Note):
-                notes.append(json.loads(step.text))
-            elif isinstance(step, Ask):
-                asked += step.queries
-                told = (held(),)
-            elif step.role == "judge":
-                told = tuple(Generated(text=json.dumps({"answer": each})) for each in next(said))
-            else:
-                told = tuple(Generated(text=speak([turns(call)])[0]) for call in step.calls)
-            step = flow.send(told)
-    except StopIteration:
-        return notes, asked
-
-
-@pytest.mark.parametrize(
-    ("gate", "text", "category"),
-    [
-        ("options", "!He works as a clerk.", "occupation"),
-        ("facts", "!He works as a clerk.", "occupation"),
-        ("insertions", "!He works as a clerk.", "occupation"),
-        ("categories", "Blue doors stand open.", "weather"),
-        ("evidence", "He works as a clerk and has a fever.", "occupation"),
-        ("key_text", f"He sells {ITEM.key_text} as a clerk.", "occupation"),
-    ],
-)
-def test_what_a_gate_rejects_is_noted_with_its_reason_and_never_asked(gate, text, category):
-    (noted,), asked = attempt_with(text, gates=[gate], category=category)
-    (objection,) = noted["objections"]
-    assert objection["gate"] == gate
-    assert len(objection["reason"]) > len(gate)
-    assert asked == []
-
-
-def test_what_no_gate_rejects_is_asked_and_not_called_valid_without_a_panel():
-    (noted,), (query,) = attempt_with("He works as a clerk.", gates=None)
-    assert noted["objections"] == []
-    assert (query.valid, query.reason) == (None, None)
-
-
-@pytest.mark.parametrize("n_for_key", [3, 2])
-def test_an_edit_on_which_two_of_three_judges_pick_the_key_is_asked_and_valid(n_for_key):
-    letters = [ITEM.key] * n_for_key + [WRONG] * (3 - n_for_key)
-    (noted,), (query,) = attempt_with("He works as a clerk.", gates=["panel"], letters=letters)
-    assert noted["panel"] == letters
-    assert (query.valid, query.reason) == (True, "panel")
-
-
-@pytest.mark.parametrize("n_for_key", [1, 0])
-def test_an_edit_on_which_fewer_judges_pick_the_key_is_not_asked(n_for_key):
-    letters = [ITEM.key] * n_for_key + [WRONG] * (3 - n_for_key)
-    (noted,), asked = attempt_with("He works as a clerk.", gates=["panel"], letters=letters)
-    reason = f"only {n_for_key} of 3 votes of judges are for the key"
-    assert noted["objections"] == [{"gate": "panel", "reason": reason}]
-    assert asked == []
-
-
-def test_where_no_judge_knows_the_item_its_edits_are_asked_and_of_unknown_validity():
-    letters = [ITEM.key] * 3
-    (noted,), (query,) = attempt_with(
-        "He works as a clerk.", gates=["panel"], letters=letters, clean=WRONG
-    )
-    assert noted["objections"] == []
-    assert "panel" not in noted
-    assert noted["judges"] == {"judge": {"clean": [WRONG] * 3, "votes": []}}
-    assert (query.valid, query.reason) == (None, None)
-
-
-BROKEN = "His blood pressure is 80 mmHg, says option B."
-
-
-def next_request(gate_mode, answer):
-    """What the attacker is told after an attempt to which two gates object."""
-    attack = MedFuzz(attempts=2, gates=["evidence", "key_text"], gate_mode=gate_mode)
-    flow = attack.run(ITEM, rng(), resources())
-    speak = scripted_attacker(ITEMS, [BROKEN])
-    step, asked = next(flow), 0
-    while True:
-        if isinstance(step, Ask):
-            step = flow.send((answer,))
-        elif isinstance(step, Note):
-            assert [each["gate"] for each in json.loads(step.text)["objections"]] == [
-                "evidence",
-                "key_text",
-            ]
-            step = flow.send(())
-        else:
-            asked += 1
-            if asked == 3:
-                return step.calls[0].prompt[-1].content
-            step = flow.send((Generated(text=speak([turns(step.calls[0])])[0]),))
-
-
-def test_every_objection_goes_back_to_the_attacker():
-    told = next_request("reject", held())
-    assert "was not shown to the reader" in told
-    assert "mmHg" in told
-    assert "names an option letter" in told
-
-
-@pytest.mark.parametrize("letter", [ITEM.key, WRONG])
-def test_where_gates_mark_the_attacker_hears_of_every_objection_beside_the_answer(letter):
-    right = letter == ITEM.key
-    answer = Prediction(
-        outcome=Outcome.RIGHT if right else Outcome.WRONG,
-        answer=letter,
-        rationale="Because.",
-        is_success=not right,
-    )
-    told = next_request("mark", answer)
-    assert "does not count" in told
-    assert "still answered" not in told
-    assert f"The reader answered {letter}." in told
-    assert "mmHg" in told
-    assert "names an option letter" in told
+RULES = 'lever = "hearsay"\n[[category]]\nname = "hobbies"\ndescription = "pastimes"\n'

@@ -1,0 +1,344 @@
+"""Conversations with MedFuzz's roles, and what an attacker writes.
+
+An attempt has two turns of the attacker: post-mortem and plan, then the insertions. A reply that
+cannot be used is asked for once more, with the exact reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from medstress.attacks.medfuzz.edits import (
+    EditError,
+    edits_between,
+    hidden_in,
+    inserted,
+    question_of,
+    words_of,
+)
+from medstress.core.calls import WITHHELD, Decoding, Generate, Generated, Message
+from medstress.core.items import Candidate, Question
+from medstress.core.queries import Steps, consult
+from medstress.tasks.prompt_sets import Rules, lettered, say
+from medstress.tasks.reading import DEFAULT, letter_read, without_thoughts
+from medstress.tasks.replies import LONGEST, Reply, Unreadable, objects_in, read_reply, schema_of
+
+ATTACKER, JUDGE = "attacker", "judge"
+MOST_INSERTIONS = 100
+"""Most insertions in one attempt."""
+_LIKE = 0.6
+"""Share of the question's words from which on a text is that question, written anew."""
+_SHORTEST_PLAN = 8
+"""Fewest words of a plan in prose; what is shorter is a refusal."""
+
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+
+class RoleSession:
+    """One conversation, kept over many questions.
+
+    Args:
+        role: who is asked, such as `attacker`.
+        decoding: how it generates.
+        sample: index of this conversation among those that begin alike; unused at temperature 0.
+        letters: of the item's options.
+        system: the conversation's first turn; empty for none.
+    """
+
+    def __init__(
+        self, role: str, decoding: Decoding, sample: int, letters: str, system: str = ""
+    ) -> None:
+        self._role, self._decoding, self._letters = role, decoding, letters
+        self._sample = sample if decoding.temperature > 0 else 0
+        self._turns = [Message("system", system)] if system else []
+
+    def ask(
+        self,
+        text: str,
+        kind: type[R],
+        objection: Callable[[R], Unreadable | str | None] | None = None,
+    ) -> Steps[R | Unreadable]:
+        """Say something and read the JSON of the reply; ask once more if it cannot be used.
+
+        Args:
+            text: what is said.
+            kind: the form of the reply.
+            objection: says what is wrong with a reply of this form, or None.
+        """
+        return (yield from self.read(text, kind, lambda said: read_reply(said, kind, objection)))
+
+    def read(
+        self, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
+    ) -> Steps[T | Unreadable]:
+        """Say something and read the reply by a reader; ask once more if it cannot be used."""
+        found = yield from self._say(text, kind, reader)
+        if isinstance(found, Unreadable):
+            found = yield from self._say(say("repair", reason=found.reason), kind, reader)
+        return found
+
+    def _say(
+        self, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
+    ) -> Steps[T | Unreadable]:
+        self._turns.append(Message("user", text))
+        schema = schema_of(kind, self._letters)
+        call = Generate(tuple(self._turns), self._decoding, schema=schema)
+        (answer,) = yield from consult(self._role, [call], self._sample)
+        assert isinstance(answer, Generated)
+        self._turns.append(Message("assistant", without_thoughts(answer.text) or "(nothing)"))
+        return _read(answer, self._role, self._decoding, reader)
+
+
+def replies(
+    role: str, decoding: Decoding, sample: int, texts: Sequence[str], kind: type[R], letters: str
+) -> Steps[list[R | Unreadable]]:
+    """Ask several questions at once, each in its own conversation.
+
+    Equal questions are samples of one another; at temperature 0 their replies are equal.
+    """
+    schema = schema_of(kind, letters)
+    calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
+    answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
+    return [
+        _read(answer, role, decoding, lambda said: read_reply(said, kind))
+        for answer in answers
+        if isinstance(answer, Generated)
+    ]
+
+
+def _read(
+    answer: Generated, role: str, decoding: Decoding, reader: Callable[[str], T | Unreadable]
+) -> T | Unreadable:
+    found = reader(answer.text)
+    if isinstance(found, Unreadable) and answer.is_cut:
+        return Unreadable(
+            f"it was cut off at {decoding.max_new_tokens:,} tokens ([role.{role}] max_new_tokens): "
+            "be shorter, and write nothing but the JSON object",
+            "cut off",
+        )
+    if isinstance(found, Unreadable) and answer.finish_reason == WITHHELD:
+        return Unreadable("a content filter withheld it", "withheld")
+    return found
+
+
+# The attacker.
+
+
+class Plan(Reply):
+    """The attacker's plan of one attempt."""
+
+    post_mortem: str | None = None
+    """Why the last attempt failed; None at the first."""
+    target_option: str = ""
+    """The letter it wants answered."""
+    plan: Annotated[str, Field(min_length=1)]
+    """One paragraph."""
+
+
+class Insertion(Reply):
+    """What the attacker inserts."""
+
+    text: str
+    """The words."""
+    where: str
+    """The words of the question right before it, or `start` or `end`."""
+    category: str = ""
+    """As the attacker names it."""
+
+
+class Insertions(Reply):
+    """The attacker's edit of the item, in any order."""
+
+    insertions: Annotated[tuple[Insertion, ...], Field(min_length=1, max_length=MOST_INSERTIONS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An attacker's edit of an item."""
+
+    candidate: Candidate
+    """The edited item."""
+    options: Mapping[str, str]
+    """As the attacker returned them; the item's own if it returned none."""
+    added: tuple[Insertion, ...]
+    """What it inserted; without places and categories if it wrote the whole question."""
+
+
+@dataclass(kw_only=True)
+class Attacker:
+    """The attacker of one run on one item: one conversation over all attempts."""
+
+    item: Question
+    rules: Rules
+    session: RoleSession
+    aim: str | None
+    """The option letter that counts; None: any wrong one."""
+    _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """The words of every edited question -> the attempt that wrote it."""
+
+    def plan(self, attempt: int, outcome: str, table: str) -> Steps[Plan | Written | Unreadable]:
+        """Ask for post-mortem and plan.
+
+        Args:
+            attempt: its number, from 1.
+            outcome: what became of the last attempt.
+            table: the confidences so far.
+
+        Returns:
+            The plan, or the edit if the attacker writes it at once.
+        """
+        item, aim = self.item, "Choose the wrong option that is easiest to make tempting."
+        if self.aim is not None:
+            aim = f"Aim at option {self.aim}: no other answer counts."
+        if attempt == 1:
+            options = lettered(zip(item.letters, item.options, strict=True))
+            shown = f"{item.question}\n{options}"
+            text = say(
+                "attacker_plan", listing=shown, key=item.key, key_text=item.key_text, aim=aim
+            )
+        else:
+            text = say("attacker_again", outcome=outcome, table=table, key=item.key, aim=aim)
+
+        def read(said: str) -> Plan | Written | Unreadable:
+            plan = self._plan_in(said)
+            if isinstance(plan, Plan):
+                return plan
+            written = self._edit_in(said)
+            return plan if isinstance(written, Unreadable) else written
+
+        return (yield from self._asked(attempt, text, Plan, read))
+
+    def write(self, attempt: int) -> Steps[Written | Unreadable]:
+        """Ask for the insertions of the plan."""
+        names = ", ".join(one.name for one in self.rules.categories)
+        text = say("attacker_insertions", question=self.item.question, categories=names)
+        return (yield from self._asked(attempt, text, Insertions, self._edit_in))
+
+    def _asked(
+        self, attempt: int, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
+    ) -> Steps[T | Unreadable]:
+        found = yield from self.session.read(text, kind, reader)
+        if isinstance(found, Written):
+            self._attempts[_key(found.candidate)] = attempt
+        return found
+
+    def _plan_in(self, text: str) -> Plan | Unreadable:
+        wrong = [letter for letter in self.item.letters if letter != self.item.key]
+        allowed = wrong if self.aim is None else [self.aim]
+
+        def target(option: str) -> str | None:
+            letter = letter_read(DEFAULT, option, self.item.options)
+            return letter if letter in allowed else None
+
+        def objection(plan: Plan) -> str | None:
+            if target(plan.target_option):
+                return None
+            return f"target_option: expected the letter of a wrong option ({', '.join(allowed)})"
+
+        plan = read_reply(text, Plan, objection)
+        if isinstance(plan, Plan):
+            return plan.model_copy(update={"target_option": target(plan.target_option)})
+        said = " ".join(without_thoughts(text).split())
+        if plan.cause != "no JSON" or len(said.split()) < _SHORTEST_PLAN:
+            return plan
+        named = [
+            letter
+            for letter, option in zip(self.item.letters, self.item.options, strict=True)
+            if letter in allowed
+            and (
+                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,3}}{letter}\b", said)
+                or re.search(rf"\b{re.escape(option)}(?!\w)", said, re.IGNORECASE)
+            )
+        ]
+        if len(named) != 1:
+            return plan
+        return Plan(plan=said[:LONGEST], target_option=named[0])
+
+    def _edit_in(self, text: str) -> Written | Unreadable:
+        """Read insertions, or the whole question with insertions, from JSON or prose."""
+        item = self.item
+        own = dict(zip(item.letters, item.options, strict=True))
+
+        def written(reply: Insertions) -> Written | Unreadable:
+            texts = " ".join(one.text for one in reply.insertions)
+            places = [(one.where, one.text) for one in reply.insertions]
+            return self._checked(texts, lambda: inserted(item, places), reply.insertions, own)
+
+        def objection(reply: Insertions) -> Unreadable | None:
+            found = written(reply)
+            return found if isinstance(found, Unreadable) else None
+
+        reply = read_reply(text, Insertions, objection)
+        if isinstance(reply, Insertions):
+            return written(reply)
+        if reply.cause not in ("no JSON", "wrong form"):
+            return reply
+        whole, options = self._whole_in(text)
+        share = self._share(whole)
+        if share >= _LIKE:
+            return self._checked(whole, lambda: edits_between(item, whole), None, options or own)
+        if "?" in whole and len(whole.split()) >= _SHORTEST_PLAN and '"insertions"' not in text:
+            return Unreadable(
+                "it is another question: only insert words into the original one",
+                "another question",
+            )
+        return reply
+
+    def _checked(
+        self,
+        text: str,
+        make: Callable[[], Candidate],
+        added: tuple[Insertion, ...] | None,
+        options: Mapping[str, str],
+    ) -> Written | Unreadable:
+        """Return an edit if it can be made, nobody hid a character in it, and it is a new one."""
+        if hidden := hidden_in(text, self.item.question):
+            return Unreadable(
+                f"it holds the character {hidden}, which nobody can see", "hidden character"
+            )
+        try:
+            candidate = make()
+        except EditError as error:
+            return Unreadable(str(error), error.cause)
+        if not candidate.edits:
+            return Unreadable("it inserts nothing", "nothing inserted")
+        if earlier := self._attempts.get(_key(candidate)):
+            return Unreadable(
+                f"it is the same edit as in attempt {earlier}: write another one", "same edit"
+            )
+        if added is None:
+            texts = [edit.replacement.strip() for edit in candidate.edits]
+            added = tuple(Insertion(text=text, where="") for text in texts)
+        return Written(candidate=candidate, options=options, added=added)
+
+    def _whole_in(self, text: str) -> tuple[str, Mapping[str, str] | None]:
+        """Return the text of a reply that may be the whole question, and the options beside it."""
+        said = without_thoughts(text)[-LONGEST:]
+        for found in reversed(list(objects_in(said))):
+            texts = [value for value in found.values() if isinstance(value, str)]
+            if texts:
+                options: Any = found.get("options")
+                options = options if isinstance(options, dict) else None
+                return max(texts, key=self._share), options
+        lines = [line for line in said.splitlines() if line.strip(" `")]
+        if len(lines) > 1 and lines[0].rstrip(" *").endswith(":"):
+            lines = lines[1:]
+        lines = [line for line in lines if not re.match(r"\W{0,4}[A-J]\W{0,2}[.:)]", line)]
+        whole = " ".join(lines).strip('"“”` ')
+        end = whole.rfind(self.item.stem)
+        return whole if end < 0 else whole[: end + len(self.item.stem)], None
+
+    def _share(self, text: str) -> float:
+        """Return the share of the question's words that a text has."""
+        words = {word.text for word in words_of(self.item.question)}
+        return len(words & {word.text for word in words_of(text)}) / len(words)
+
+
+def _key(candidate: Candidate) -> tuple[str, ...]:
+    words = words_of(question_of(candidate))
+    return tuple(word.text.casefold() for word in words if word.text[0].isalnum())

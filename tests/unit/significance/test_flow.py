@@ -1,0 +1,210 @@
+"""The flow that tests a family: who is asked in turn, when it stops, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from medstress.analyses.families import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
+from medstress.attacks.controls.neutral import Form, Part, Slot
+from medstress.core.calls import Decoding, Generated
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction, Untargeted
+from medstress.core.queries import Consult
+from medstress.core.text import Edit
+from medstress.engine.asking import Held
+from medstress.experiment.significance.controls import LEAST_STOCK, Stock, asks_writer
+from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.tasks.victim import Victim
+
+SLOT = Slot(
+    field="stem",
+    at=0,
+    lead="",
+    trail=". ",
+    parts=(Part(n_words=5, form=Form.SENTENCE, category="work"),),
+)
+RIGHT, WRONG = (
+    Prediction(answer=letter, outcome=outcome)
+    for letter, outcome in (("A", Outcome.RIGHT), ("B", Outcome.WRONG))
+)
+FUZZ = "He moved."
+
+
+def item(number: int) -> Question:
+    return Question(id=f"q{number}", stem="He rests. Why?", options=("Flu", "Cold"), key="A")
+
+
+def family(
+    n: int,
+    answer: Callable[[Candidate], Prediction | str],
+    *,
+    null: Null = Null.MATCHED,
+    max_calls: int = 1_000,
+    write: Callable[[int], str] | None = None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Drive the flow over n successes; returns what it found, and whose loops asked, in order."""
+    successes, asked = [], list[str]()
+    for number in range(n):
+        own = item(number)
+        edit = Edit(field="stem", start=0, end=0, replacement=f"{FUZZ} ")
+        victim = Victim(label="v", task=cast("Any", None), backend=cast("Any", None))
+        stock = Stock(
+            item=own, slots=(SLOT,), gate=lambda _: None, rng=np.random.default_rng(number)
+        )
+        if write is not None:
+            stock.writer = asks_writer(own, (SLOT,), ["a drug"], Decoding(temperature=1.0))
+        successes.append(
+            Success(
+                trial=str(own.id),
+                fuzz=Candidate(item=own, edits=(edit,)),
+                goal=Untargeted(),
+                victim=victim,
+                sampled=victim,
+                stock=stock,
+            )
+        )
+    design = Design(null=null, attempts=3, n_controls=30, max_calls=max_calls)
+    price = ControlPrice(
+        null=null,
+        statistic=Statistic.SHARE_CORRECT,
+        attempts=3,
+        is_written=write is not None,
+    )
+    flow, n_written = family_flow(successes, design, price), 0
+    step = next(flow)
+    while True:
+        replies: list[Any] = []
+        if isinstance(step, Consult):
+            assert write is not None
+            for _ in step.calls:
+                replies.append(Generated(text=write(n_written)))
+                n_written += 1
+        else:
+            for talk in step.conversations:
+                if talk.sample is None:
+                    asked.append(str(talk.candidate.item.id))
+                said = answer(talk.candidate)
+                if isinstance(said, str):
+                    replies.append(Held(None, 1, said))
+                else:
+                    replies.append(Held(said, TURNS))
+        try:
+            step = flow.send(tuple(replies))
+        except StopIteration as stop:
+            return stop.value, asked
+
+
+def is_fuzz(candidate: Candidate) -> bool:
+    return any(edit.replacement.startswith(FUZZ) for edit in candidate.edits)
+
+
+def immune(candidate: Candidate) -> Prediction:
+    """Only the attack's edit misleads."""
+    return WRONG if is_fuzz(candidate) else RIGHT
+
+
+def test_loops_go_round_in_turn_until_the_calls_of_the_family_are_spent() -> None:
+    found, asked = family(3, immune)
+    assert [test["hard"] for test in found["tests"]] == [0, 0, 0]
+    ns = [test["n"] for test in found["tests"]]
+    assert max(ns) - min(ns) <= 1
+    total = sum(test["calls"] for test in found["tests"])
+    # No loop begins that could not be paid to its end, with every reply repaired.
+    assert 3 * 1_000 - MOST_TURNS * (3 + 20) < total <= 3 * 1_000
+    assert total == 3 * TURNS * 2 * 20 + sum(ns) * TURNS * 3
+    assert asked[:3] == ["q0", "q1", "q2"]
+
+
+def test_a_test_ends_with_ten_controls_as_hard_and_the_others_get_its_calls() -> None:
+    def answer(candidate: Candidate) -> Prediction:
+        is_fragile = candidate.item.id == "q0" and candidate.edits
+        return WRONG if is_fuzz(candidate) or is_fragile else RIGHT
+
+    found, _ = family(2, answer)
+    first, second = found["tests"]
+    assert (first["n"], first["hard"]) == (10, 10)
+    alone, _ = family(1, immune)
+    assert second["n"] > alone["tests"][0]["n"]
+
+
+def test_a_control_stops_sampling_when_it_cannot_come_down_to_the_attack() -> None:
+    n_asked = dict[str, int]()
+
+    def answer(candidate: Candidate) -> Prediction:
+        text = candidate.edits[0].replacement if candidate.edits else ""
+        n_asked[text] = n_asked.get(text, 0) + 1
+        if is_fuzz(candidate):
+            return WRONG
+        # Every neutral text misleads once, in its loop, and never again.
+        return WRONG if text and n_asked[text] == 1 else RIGHT
+
+    found, _ = family(1, answer)
+    (test,) = found["tests"]
+    assert test["hard"] == 0
+    # One attempt, and the one sample that shows that T is above 0.
+    assert test["calls"] == TURNS * (2 * 20 + 2 * test["n"])
+
+
+def test_neutral_controls_are_single_insertions_and_thirty_of_them() -> None:
+    found, asked = family(2, immune, null=Null.NEUTRAL, max_calls=2_000)
+    assert [test["n"] for test in found["tests"]] == [30, 30]
+    assert asked == []  # there is no loop
+
+
+def test_a_failed_call_ends_one_test_and_is_said() -> None:
+    def answer(candidate: Candidate) -> Prediction | str:
+        is_second = candidate.item.id == "q1" and candidate.edits and not is_fuzz(candidate)
+        return "no route" if is_second else immune(candidate)
+
+    found, _ = family(2, answer)
+    assert found["note"] == "no route"
+    assert [test["note"] for test in found["tests"]] == [None, "no route"]
+    assert found["tests"][0]["n"] > 50
+
+
+def test_calls_that_buy_no_control_are_not_spent() -> None:
+    with pytest.raises(TrialError, match="max_calls = 300 is too small for one control: give 315"):
+        family(1, immune, max_calls=300)
+
+
+def reply(text: str) -> str:
+    return json.dumps({"insertions": [text]})
+
+
+def test_a_writer_three_in_ten_of_whose_replies_do_not_fit_is_asked_for_more() -> None:
+    def write(number: int) -> str:
+        return "I would rather not." if number % 10 < 3 else reply(f"He likes shop number {number}")
+
+    found, _ = family(2, immune, write=write)
+    for test in found["tests"]:
+        assert test["note"] is None
+        assert test["distinct"] is None
+        assert test["n"] > 30
+    assert sum(test["calls"] for test in found["tests"]) <= 2_000
+
+
+@pytest.mark.parametrize("n_texts", [LEAST_STOCK - 1, LEAST_STOCK])
+def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts: int) -> None:
+    found, _ = family(1, immune, write=lambda k: reply(f"He likes shop number {k % n_texts}"))
+    (test,) = found["tests"]
+    if n_texts < LEAST_STOCK:
+        assert "wrote only 19 controls that can be used" in test["note"]
+    else:
+        # Twenty texts make six loops of three, however many loops are run.
+        assert (test["note"], test["distinct"]) == (None, n_texts // 3)
+
+
+def test_the_writer_sees_neither_key_nor_options_nor_the_attack() -> None:
+    call = asks_writer(item(1), (SLOT,), ["a drug", "a travel"], Decoding(temperature=1.0))
+    (message,) = call.prompt
+    text = message.content
+    assert "[1] He rests. Why?" in text
+    assert "[1] a whole sentence of 5 words about the patient's work" in text
+    assert "- a drug\n- a travel" in text
+    assert not any(word in text for word in ("Flu", "Cold", FUZZ))
