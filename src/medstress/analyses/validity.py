@@ -111,9 +111,7 @@ def _is_refuted(trial: Trial) -> bool:
         return False
     v = trial.pick.validity
     by_rule = v.valid is False and v.reason != REVIEW
-    return by_rule or any(
-        piece.valid is False and piece.kind != PEOPLE for piece in v.evidence
-    )
+    return by_rule or any(piece.valid is False and piece.kind != PEOPLE for piece in v.evidence)
 
 
 def _is_disputed(trial: Trial) -> bool:

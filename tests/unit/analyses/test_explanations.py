@@ -13,7 +13,7 @@ from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shar
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted_trials import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
 
 FAR = AttackRecord(label="far names", name="entity_substitution", params={"n": 20})
 NONE = AttackRecord(label="random names", name="entity_substitution", params={"n": None})
@@ -47,7 +47,6 @@ def explained(
     **of: Any,
 ) -> StoredInquiry:
     """What `explain` stored of a trial."""
-    place = one.arm.place
     findings = {
         "outputs": ["A", "B"],
         "key": "A",
@@ -57,20 +56,9 @@ def explained(
         "after": after or side(0.4),
         **of,
     }
-    return StoredInquiry(
-        dataset=place.dataset,
-        group=place.group,
-        victim=place.victim,
-        attack=one.arm.attack.label,
-        seed=one.arm.seed,
-        item_id=one.item.id,
-        purpose="explain",
-        spec={"trial": one.id, "mask": mask, "evaluations": evaluations},
-        outcomes=[],
-        reached=None,
-        note=note,
-        findings=None if note else findings,
-    )
+    spec = {"trial": one.id, "mask": mask, "evaluations": evaluations}
+    parts = {"note": note, "findings": None if note else findings}
+    return inquiry("explain", one.arm, one.item.id, spec, **parts)
 
 
 def explanations(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry]) -> Explanations:

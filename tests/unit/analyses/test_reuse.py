@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from medstress.analyses.reuse import (
 )
 from medstress.core.trials import Trial
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted_trials import arm, planted_run, trial
+from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
 
 
 def reuse(
@@ -33,19 +32,13 @@ def asked(
     item: str, top: Sequence[str], outcomes: Sequence[str], names: Sequence[str] | None = None
 ) -> StoredInquiry:
     """What a model answered to the top names on one item."""
-    names = top if names is None else names
-    place: dict[str, Any] = {"dataset": "cases", "group": "drugs", "victim": "model"}
-    return StoredInquiry(
-        **place,
-        attack="near names",
-        seed=0,
-        item_id=item,
-        purpose="reuse",
-        spec={"top": list(top), "asked": list(names)},
+    return inquiry(
+        "reuse",
+        arm(),
+        item,
+        {"top": list(top), "asked": list(top if names is None else names)},
         outcomes=list(outcomes),
         reached=outcomes[-1] == "wrong" if outcomes else None,
-        note=None,
-        findings=None,
     )
 
 

@@ -11,9 +11,8 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.training import TRAINING, Training
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import SentencePair
-from medstress.core.trials import Answer, Trial
-from medstress.testing.planted_trials import arm, planted_run, trial
+from medstress.core.trials import Trial
+from medstress.testing.planted_trials import arm, paired, planted_run, trial
 
 NEAR = AttackRecord(label="near", name="entity_substitution", budget=1)
 SWAP = AttackRecord(label="swap", name="swap_noise", budget=1, whole_copy=True, judged=False)
@@ -121,14 +120,11 @@ def test_three_seeds_are_drawn_with_the_questions() -> None:
 
 def pairs(victim: str, sign: float, n: int) -> list[Trial]:
     """A model whose scores are the gold ones, and under attack these times a sign."""
-    here, made = arm(SWAP, victim=victim), []
-    for i in range(n):
-        pair = SentencePair(id=f"p{i}", text_a=f"a {i}", text_b=f"b {i}", score=float(i % 5))
-        gold = pair.score
-        one = replace(trial(i, here, verdict=Verdict.MEASURED, asked=1), item=pair, cluster=pair.id)
-        before, last = Answer(None, (gold,)), Answer(None, (sign * gold + 0.1 * (i % 3),))
-        made.append(replace(one, before=before, last=last))
-    return made
+    here = arm(SWAP, victim=victim)
+    return [
+        paired(i, here, float(i % 5), float(i % 5), sign * (i % 5) + 0.1 * (i % 3))
+        for i in range(n)
+    ]
 
 
 def test_a_correlation_that_turns_round_is_recovered() -> None:

@@ -16,7 +16,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted_trials import NEAR, arm, planted_run, trial
+from medstress.testing.planted_trials import NEAR, arm, inquiry, planted_run, trial
 
 ON: dict[str, Any] = {"config": {"experiment": {"name": "t"}, "analysis": {"transfer": True}}}
 
@@ -30,26 +30,18 @@ def won(number: int, victim: str = "i", *, repeats: bool | None = True, **of: An
 
 def asked(one: Trial, target: str, outcome: str | None, **of: Any) -> StoredInquiry:
     """What a model answered about a success; no outcome: the call failed."""
-    place, edits = one.arm.place, of.pop("edits", one.first.edits)
-    values: dict[str, Any] = {
-        "dataset": place.dataset,
-        "group": place.group,
-        "victim": target,
-        "attack": one.arm.attack.label,
-        "seed": one.arm.seed,
-        "item_id": one.item.id,
-        "purpose": "transfer",
-        "spec": {
-            "source": place.victim,
-            "trial": one.id,
-            "edits": json.dumps(edit_rows(edits)),
-        },
+    edits = of.pop("edits", one.first.edits)
+    at = replace(one.arm, place=one.arm.place._replace(victim=target))
+    spec = {
+        "source": one.arm.place.victim,
+        "trial": one.id,
+        "edits": json.dumps(edit_rows(edits)),
+    }
+    answer = {
         "outcomes": [] if outcome is None else [outcome],
         "reached": None if outcome is None else outcome == "wrong",
-        "note": "away" if outcome is None else None,
-        "findings": None,
     }
-    return StoredInquiry(**{**values, **of})
+    return inquiry("transfer", at, one.item.id, spec, **{**answer, **of})
 
 
 def transfer(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry] = ()) -> Transfer:
