@@ -391,7 +391,7 @@ class Series:
 
 
 def series_of(attacks: Sequence[Competitor]) -> list[Series]:
-    """Group attacks into series: places in the order of their first attack, default rules first.
+    """Group attacks into series: places in the order of their first attack, then by rules.
 
     DiscreteZOO has other parameters; it joins every series whose rules hold its own. Of an attack
     with several budgets the largest counts.

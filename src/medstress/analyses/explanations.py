@@ -222,9 +222,9 @@ class Explanations(Shown):
             if row.regime or (row.victim, row.mask, row.kind, row.n) not in narrow
         ]
         heads = self._heads()
-        of_what = "" if self.is_score else "for the option that was answered, "
+        of_top = "" if self.is_score else " for the option that was answered"
         note = (
-            f"Owen values of {' or '.join(self.units)} {of_what}of "
+            f"Owen values of {' or '.join(self.units)}{of_top}: "
             f"{'; '.join(_VALUES.get(value, value) for value in self.values)}; tied tokens share "
             "the top place. By chance: the share of tokens that lie there. An edit may lie in an "
             "option, so that places overlap. Failed attacks are explained at their last query."
@@ -257,9 +257,9 @@ class Explanations(Shown):
                 [*heads, *_CHANGES],
                 n_labels=3,
                 notes=[
-                    "Top moved: the token with the largest value for the option that was answered "
-                    "is at another place after the edit; an edit is one place. The change of an "
-                    "edit is that of its sum, shared equally by its tokens."
+                    f"Top moved: the token with the largest value{of_top} is at another place "
+                    "after the edit; an edit is one place. The change of an edit is that of its "
+                    "sum, shared equally by its tokens."
                 ],
             ),
         ]
