@@ -67,7 +67,7 @@ def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkey
     from fault_server import FaultServer
 
     monkeypatch.setattr(
-        fault_server, "_n_tokens", lambda prompts: sum(len(p.encode()) for p in prompts)
+        fault_server, "n_tokens", lambda prompts: sum(len(p.encode()) for p in prompts)
     )
     with FaultServer() as server:
         bench.tables["victim"] = [

@@ -137,19 +137,6 @@ def test_toml_nested_a_thousand_deep_is_one_sentence(bench, medstress, tmp_path)
     refused(medstress("run", path), "deep.toml", "experiment.name", "32")
 
 
-@pytest.mark.parametrize("gates", [5, True, {"a": 1}, [5]])
-def test_gates_that_are_no_list_of_names_are_refused(bench, medstress, tmp_path, gates):
-    bench.tables["attack"] = [{"name": "medfuzz", "attempts": 2}]
-    path = bench.write()
-    given = (
-        f"{{ {', '.join(f'{k} = {v}' for k, v in gates.items())} }}"
-        if isinstance(gates, dict)
-        else json.dumps(gates)
-    )
-    path.write_text(path.read_text().replace("attempts = 2", f"attempts = 2\ngates = {given}"))
-    refused(medstress("run", path, "--out", bench.out, "--quiet"), "gates", "list of names")
-
-
 @pytest.mark.parametrize(
     ("code", "reason"),
     [("import nowhere_to_be_found", "nowhere_to_be_found"), ("1 / 0", "division"), ("x = (", "")],

@@ -40,7 +40,7 @@ PDWS = {"sampler": "pdws", "n": -20}
     ("name", "parameters", "declared"),
     [
         ("entity_substitution", PDWS, {"budget": 8, "needs": {"names"}, "fields": {"options"}}),
-        ("entity_substitution", {**PDWS, "variants": "mark"}, {"ends": "success"}),
+        ("entity_substitution", {**PDWS, "variants": "mark"}, {"ends": "valid"}),
         ("entity_substitution", {**PDWS, "goal": "B"}, {"success": Targeted("B")}),
         (
             "entity_substitution",
@@ -68,7 +68,6 @@ PDWS = {"sampler": "pdws", "n": -20}
                 "reasoning_tokens": 384,
             },
         ),
-        ("medfuzz", {"gates": []}, {"needs": {"attacker", "turns"}}),
         ("no_op", {}, {"budget": 8, "needs": set(), "control": None}),
         (
             "passage_swap",

@@ -137,17 +137,17 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(
     with ConversationServer(models, counts=True) as server:
         victim = {"model": "target", "base_url": server.url, "answer_by": "generate", **prices}
         role = {"attacker": {"model": "attacker", **prices}}
-        test: dict[str, Any] = {"max_calls": 300}
+        test: dict[str, Any] = {"test": {"max_calls": 400}}
         if kind == "faithfulness":
             role["judge"] = {"model": "judge", **prices}
-            test = {"significance": False}
+            test = {}
         tables = {
             "experiment": {"name": "planted", "seeds": [0], "controls": False},
             "dataset": {"name": "jsonl", "path": "items.jsonl"},
             "victim": victim,
             "role": role,
             "attack": {"name": "medfuzz", "runs": 1},
-            "test": test,
+            **test,
         }
         prepared = prepare(tables)
         with opened_victims(prepared, lambda _: None):

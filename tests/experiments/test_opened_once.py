@@ -15,7 +15,6 @@ from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.experiment.asking import run_tests
-from medstress.experiment.medfuzz_tests import Selection
 from medstress.experiment.prepare import Watcher
 from medstress.store import reader, trials
 from medstress.testing import tiny_questions
@@ -158,7 +157,7 @@ def test_trials_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Coun
         "victim": {"name": "rule", **of(folder, "target")},
         "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "items": [f"tiny-{i}" for i in range(N_ITEMS)], "controls": 30},
+        "test": {"null": "neutral", "items": [f"tiny-{i}" for i in range(N_ITEMS)]},
         "analysis": {"transfer": True},
     }
     run = ms.run(experiment, folder / "tested")
@@ -166,5 +165,6 @@ def test_trials_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Coun
     (tested,) = run.summary()["significance"]
     assert len(tested["items"]) == 2
     counts.clear()
-    run_tests(run.folder, experiment, Selection(), {"controls": 31}, Watcher())
+    experiment["test"] |= {"controls": 31}
+    run_tests(run.folder, experiment, Watcher())
     assert counts["trials"] == N_ITEMS

@@ -15,7 +15,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.report.review.room import make_room
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 from rows import rows_of
 
 VICTIM = '''

@@ -16,8 +16,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.report.review.room import make_room
 from medstress.report.review.verdicts import reviews_from
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 from rows import rows_of

@@ -41,7 +41,7 @@ def trials_of(number: int, text: str) -> Iterator[Trial]:
         label=f"talk {text}",
         name="medfuzz",
         budget=2,
-        params={"name": "medfuzz", "gates": [text]},
+        params={"name": "medfuzz", "template": text},
         attempts=2,
     )
     edits = (Edit(field="B", start=0, end=len(text), replacement=f"{text} new"),)

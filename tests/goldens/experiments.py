@@ -305,7 +305,7 @@ target = "roles.py:target"
     }
 
 
-MEDFUZZ = medfuzz('[test]\nnull = "matched"\ncontrols = 12\nadjust = "holm"\n')
+MEDFUZZ = medfuzz('[test]\nnull = "matched"\nmax_calls = 400\nadjust = "holm"\n')
 
 SHARD = tuple(
     ("run", "e.toml", "--shard", f"{k}/5", "--out", f"part-{k}", "--quiet") for k in range(1, 6)

@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from medstress.attacks.medfuzz.alignment import plain
-from medstress.attacks.medfuzz.gates import Draft, facts_kept, insertions_only, options_kept
-from medstress.attacks.medfuzz.insertion_places import NoPlaceError, inserted
-from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.attacks.medfuzz.edits import EditError, edits_between, inserted
+from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.core.items import Candidate, Question
 from medstress.datasets import medqa
 from medstress.datasets.source import DatasetOptions
+from medstress.tasks.prompt_sets import load_prompts
 
 _SENTENCE = re.compile(r"(?<=[.?!] )(\w+)")
 _OF_WOMEN = re.compile(r"\b(?:woman|girl|she|her)\b", re.IGNORECASE)
 _CURLY = re.compile("[‘’“”–—]")
-_GATES = (options_kept, facts_kept, insertions_only)
 
 
 @pytest.fixture
@@ -61,6 +59,12 @@ def is_found(made: Candidate, sentence: str) -> bool:
     return [edit.replacement.strip() for edit in made.edits] == [sentence]
 
 
+def draft(made: Candidate) -> Draft:
+    options = dict(zip(made.item.letters, made.item.options, strict=True))
+    rules = load_prompts("patient_characteristics").rules
+    return Draft(candidate=made, options=options, rules=rules)
+
+
 def told(name: str, n: int, of: int) -> None:
     print(f"\n{name}: {n:,} of {of:,} ({n / of:.1%})")
 
@@ -92,10 +96,8 @@ def test_items_with_curly_quotes_or_dashes_are_not_rejected_when_they_come_back_
         if at is None or not _CURLY.search(item.question + "".join(item.options)):
             continue
         curly += 1
-        options = {k: plain(v) for k, v in zip(item.letters, item.options, strict=True)}
         made = edits_between(item, _straight(put(item, at, "This is a quiet place.")))
-        draft = Draft(candidate=made, options=options)
-        rejected += any(gate(draft) for gate in _GATES)
+        rejected += bool(objections(draft(made), by_list=True))
     told("items with curly quotes or dashes rejected", rejected, curly)
     assert curly > 100
     assert rejected == 0
@@ -114,9 +116,8 @@ def test_a_sentence_that_begins_like_the_question_is_accepted(items: tuple[Quest
             continue
         asked += 1
         sentence = f"{first} others in town do for a living is teaching."
-        options = dict(zip(item.letters, item.options, strict=True))
         made = edits_between(item, f"{item.context} {sentence} {item.stem}")
-        rejected += options_kept(Draft(candidate=made, options=options)) is not None
+        rejected += any(one.gate == "options" for one in objections(draft(made), by_list=True))
     told("sentences rejected that begin like the question", rejected, asked)
     assert asked > 500
     assert rejected == 0
@@ -132,7 +133,7 @@ def test_words_before_a_place_lead_to_it(items: tuple[Question, ...]) -> None:
             after = " ".join(item.context[:at].split()[-4:])
             try:
                 made = inserted(item, [(after, sentence)])
-            except NoPlaceError:
+            except EditError:
                 unclear += 1
                 continue
             assert f"{made.context} {made.stem}" == put(item, at, sentence)

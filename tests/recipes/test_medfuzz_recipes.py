@@ -131,7 +131,7 @@ def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served):
 
 
 def test_the_recipe_of_significance_tests_the_family_of_attacked_items(served):
-    summary = run("medfuzz-significance", served, "attack.attempts=2", "test.max_calls=300")
+    summary = run("medfuzz-significance", served, "attack.attempts=2", "test.max_calls=400")
     (family,) = summary["significance"]
     assert (family["null"], family["n_family"]) == ("matched", 18)
     assert len(family["items"]) == 6

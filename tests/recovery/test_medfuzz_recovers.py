@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from conversation_server import ConversationServer
+from fault_server import n_tokens
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.testing import tiny_questions
+from medstress.testing import rule_target, scripted_attacker, tiny_questions
 from rows import rows_of
 
 MODELS = """
@@ -114,7 +116,8 @@ def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(f
     assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
     lost = trials["tiny-0"].attempts[1]
     assert (lost["unreadable"], lost["lost"]) == ("the plan", "no JSON")
-    assert attempts["lost_by_reason"] == {"the plan: no JSON": 7}
+    # Five items are still right when the only sentence comes back at attempt 3.
+    assert attempts["lost_by_reason"] == {"the plan: no JSON": 7, "the insertions: same edit": 5}
 
 
 # -- roles as they really are ----------------------------------------------------------------
@@ -249,7 +252,7 @@ def test_roles_that_write_as_models_do_give_the_planted_curve(roles, capsys, par
         ({"attacker": "no_plan"}, {"the plan: no JSON": 35}),
         ({"attacker": "nothing"}, {"the plan: empty": 35}),
         ({"attacker": "another"}, {"the insertions: another question": 35}),
-        ({"judge": "objecting"}, {"evidence": 35}),
+        ({"judge": "objecting"}, {"evidence": 21, "the insertions: same edit": 14}),
     ],
     ids=str,
 )
@@ -286,3 +289,59 @@ def test_items_wrong_at_baseline_are_attacked_where_asked_for_and_stay_wrong(fol
     assert wrong.verdict.value == "already_wrong"
     assert (wrong.n_asked, wrong.first_success) == (1, None)
     assert row["n_already_wrong"] == 1
+
+
+# -- through a server ------------------------------------------------------------------------
+def both(conversations):
+    """One model that plays the target and, where it is told of a lever, the attacker."""
+    items = tiny_questions(8)
+    target = rule_target(items, {"tiny-0": "teacher"})
+    attacker = scripted_attacker(items, ["He works as a teacher."])
+    return [
+        (attacker if "lever" in turns[0]["content"] else target)([turns])[0]
+        for turns in conversations
+    ]
+
+
+def run_alone(server, *more):
+    given = ["--data", "items.jsonl", "--model", "both", "--base-url", server.url]
+    return medstress_cli(["run", *given, "--attack", "medfuzz", "--out", "run", "--quiet", *more])
+
+
+def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder, capsys):
+    pytest.importorskip("openai")
+    with ConversationServer(both, model="both") as server:
+        code = run_alone(server, "--set", "experiment.controls=false")
+    printed = capsys.readouterr()
+    (row,) = Run(folder / "run").summary()["results"]
+    assert (code, row["n_flipped"], row["n_items"]) == (0, 3, 8)
+    assert (printed.out + printed.err).count("attacks itself") == 1
+
+
+def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(folder, capsys):
+    pytest.importorskip("openai")
+    few = ("role.attacker.max_new_tokens=4", "experiment.controls=false", "attack.runs=1")
+    keys = [part for key in few for part in ("--set", key)]
+    with ConversationServer(both, model="both", cuts=True) as server:
+        code = run_alone(server, *keys, "--set", 'require={metric="asr", max_high=1.0}')
+    summary = Run(folder / "run").summary()
+    (attempts,), (requirement,) = summary["attempts"], summary["requirements"]
+    assert attempts["lost_by_reason"] == {"the plan: cut off": 8 * 5}
+    assert (code, requirement["met"]) == (3, None)
+    assert "nothing is known" in " ".join(summary["verdict"]["lines"])
+    lost = rows_of(Run(folder / "run"))[0].attempts[1]
+    assert "[role.attacker] max_new_tokens" in lost["reason"]
+
+
+def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
+    pytest.importorskip("openai")
+    keys = ("--set", "experiment.controls=false", "--set", "attack.runs=1")
+    with ConversationServer(both, model="both") as server:
+        assert run_alone(server, *keys) == 0
+        most = max(n_tokens([asked.prompt]) for asked in server.log) - 1
+    with ConversationServer(both, model="both", context=most) as server:
+        code = run_alone(server, *keys, "--fresh")
+    (row,) = Run(folder / "run").summary()["results"]
+    failed = [one for one in rows_of(Run(folder / "run")) if one.error]
+    assert (code, row["n_flipped"], row["n_failed"], len(failed)) == (1, 1, 7, 7)
+    assert str(most) in failed[0].error

@@ -213,7 +213,7 @@ class FaultServer:
             fault = self.faults(asked)
             rejected = fault in ("429", "429_retry_after")
             prompts = _prompts(body)
-            tokens = 0 if rejected else _n_tokens(prompts) + self._written(body, prompts)
+            tokens = 0 if rejected else n_tokens(prompts) + self._written(body, prompts)
             asked = Asked(at=now, number=number, path=path, body=body, fault=fault, tokens=tokens)
             self.log.append(asked)
         return asked
@@ -265,7 +265,7 @@ class FaultServer:
     def _refused(self, body: Mapping[str, Any]) -> tuple[int, bytes] | None:
         if body.get("model") != self.model:
             return 404, _error("no such model", "model_not_found")
-        n = _n_tokens(_prompts(body)[:1])
+        n = n_tokens(_prompts(body)[:1])
         if self.context is not None and n > self.context:
             return 400, _error(
                 f"This model's maximum context length is {self.context} tokens, but you asked for "
@@ -295,7 +295,7 @@ class FaultServer:
             choices = []
         if asked.fault == "refusal":
             choices = [_refusal(choice) for choice in choices]
-        n = _n_tokens(prompts)
+        n = n_tokens(prompts)
         written = self._written(body, prompts)
         return {
             "id": f"fault-{asked.number}",
@@ -403,7 +403,7 @@ def _prompts(body: Mapping[str, Any]) -> list[str]:
     return list(prompt) if isinstance(prompt, list) else [str(prompt)]
 
 
-def _n_tokens(prompts: Sequence[str]) -> int:
+def n_tokens(prompts: Sequence[str]) -> int:
     return sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
 
 

@@ -118,7 +118,7 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("medstress.store.merging.link", killed)
+        patch.setattr("medstress.store.shards.link", killed)
         with pytest.raises(KeyboardInterrupt):
             merge([folder], merged)
     assert not merged.exists()

@@ -34,6 +34,8 @@ from medstress.analyses.success import ToSuccess
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 
+LISTED = "lets about a third of clinical evidence through."
+"""What the list misses of strangers' sentences, as docs/medfuzz.md has it."""
 MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
 NO_ANSWER = "no answer"
@@ -75,6 +77,31 @@ def lost_by(made: Mapping[str, Any]) -> str:
     gate = str(made["objections"][0]["gate"])
     is_judged = gate == "evidence" and made.get("evidence_by") == "judge"
     return f"{gate}, says the judge" if is_judged else gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """Who decided what is clinical evidence in the edits of an attack (METHODS 2.8)."""
+
+    n_judged: int
+    """Edits that a judge was asked about."""
+    n_objected: int
+    """Of these, edits in which it finds evidence."""
+    n_listed: int
+    """Edits that the list of words decided about."""
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Gated:
+        """Count the edits of some trials."""
+        by = [(one.get("evidence_by"), bool(one.get("objections"))) for _, one, _ in tried(trials)]
+        judged = [objected for who, objected in by if who == "judge"]
+        listed = sum(who == "list" for who, _ in by)
+        return cls(n_judged=len(judged), n_objected=sum(judged), n_listed=listed)
+
+    @property
+    def always_objected(self) -> bool:
+        """Whether the judge let no edit be asked."""
+        return 0 < self.n_judged == self.n_objected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +266,23 @@ class Attempts(Shown):
 
 def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
     at = where(row.cell.place, row.attack)
+    gated = Gated.of(row.cell.trials)
+    if gated.always_objected:
+        yield Remark(
+            rule="judge_objects",
+            where=at,
+            sentence=f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
+            f"{gated.n_judged:,}). Read in `attempts` what it objects to; another judge, or none, "
+            "may let edits be asked.",
+        )
+    if gated.n_listed and not gated.n_judged:
+        yield Remark(
+            rule="no_judge",
+            where=at,
+            level="note",
+            sentence=f"{row.attack}: no judge looked at the edits: a list of words {LISTED} "
+            "A [role.judge] and people's labels see more.",
+        )
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
         yield Remark(

@@ -14,6 +14,7 @@ from math import ceil, floor
 import numpy as np
 
 from medstress.analyses import names
+from medstress.analyses.attempts import Gated
 from medstress.analyses.names import Noun, capital
 from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
@@ -125,6 +126,11 @@ class Facts:
             return 0.0
         # Noise that fits nowhere leaves a text as it is, which is part of the score.
         return share if self.score is None or share >= 1 else 0.0
+
+    @cached_property
+    def gated(self) -> Gated:
+        """Who decided what is evidence in the edits."""
+        return Gated.of(self.trials)
 
     @cached_property
     def harmless(self) -> Estimate | None:
@@ -302,6 +308,7 @@ class Facts:
             "most": _outward(high, n, ceil),
             "worst": rest,
             "seen": f"{seen:,}",
+            "objected": f"{self.gated.n_objected:,}",
             "unseen": unseen,
             "mute": mute,
             "have": "has" if mute == "1" else "have",

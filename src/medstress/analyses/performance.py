@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Field, Shown, Table, column, label, table
-from medstress.store.spending import Price
+from medstress.store.counts import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

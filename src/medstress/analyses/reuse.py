@@ -39,7 +39,7 @@ from medstress.core.outcomes import Outcome
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.shares import number_units
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "reuse"
 """What its questions are stored as, and its setting is called."""

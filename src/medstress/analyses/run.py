@@ -25,10 +25,9 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
-from medstress.store.inquiries import StoredInquiry
-from medstress.store.reader import RunReader
+from medstress.store.counts import Spending
+from medstress.store.reader import RunReader, StoredInquiry
 from medstress.store.reviews import Review
-from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
@@ -152,8 +151,12 @@ class Run:
         Numbers in labels are sorted as numbers: n=-30 comes before n=-2.
         """
         trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
+        of_arm: dict[Arm, list[Trial]] = {}  # seeds share a list
         for trial in self.trials:
-            trials[trial.arm.place, trial.arm.attack.label].append(trial)
+            arm = trial.arm
+            if arm not in of_arm:
+                of_arm[arm] = trials[arm.place, arm.attack.label]
+            of_arm[arm].append(trial)
         return [Cell.of(trials[key]) for key in sorted(trials, key=lambda k: (k[0], _order(k[1])))]
 
     @cached_property
@@ -183,6 +186,24 @@ class Run:
                 clean[trial.arm.place].setdefault(trial.item.id, trial)
         return clean
 
+    @cached_property
+    def answered(self) -> Mapping[Place, Sequence[Trial]]:
+        """Place -> one trial for each clean item that got an answer, by model, then by place."""
+        places: dict[Place, dict[str, Trial]] = defaultdict(dict)
+        for trial in self.trials:
+            if trial.is_answered:
+                places[trial.arm.place].setdefault(trial.item.id, trial)
+        order = sorted(places, key=lambda place: (place.victim, place))
+        return {place: list(places[place].values()) for place in order}
+
+    @cached_property
+    def by_model(self) -> Mapping[str, Sequence[Trial]]:
+        """Label of a model -> its trials, sorted by label."""
+        trials: dict[str, list[Trial]] = defaultdict(list)
+        for trial in self.trials:
+            trials[trial.arm.place.victim].append(trial)
+        return dict(sorted(trials.items()))
+
     def names(self, trial: Trial) -> frozenset[str]:
         """Return the names that a trial's queries put in, case-folded; read when first wanted."""
         drawn = self.folder.names.get(trial.number, frozenset())
@@ -192,10 +213,6 @@ class Run:
     def edits(self, trial: Trial) -> Sequence[tuple[int, tuple[Edit, ...]]]:
         """Return (query, edits) of a trial's perturbed queries; read when first wanted."""
         return self.folder.edits.get(trial.number, ())
-
-    def repeats(self, trial: Trial) -> Sequence[int]:
-        """Return a trial's queries that asked a variant of it again; read when first wanted."""
-        return self.folder.repeats.get(trial.number, ())
 
     def ledger(self, cell: Cell) -> dict[str, int]:
         """Return the queries of a cell under the names of `LEDGER`; asked = paid + cached + failed.
@@ -303,11 +320,16 @@ class Cell:
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Cell:
         """Return the cell of trials of one attack in one place; there must be one."""
+        # All trials that ended alike have the same marks.
+        alike: dict[tuple[Verdict, str | None], int] = {}
+        number = [alike.setdefault((t.verdict, t.at), len(alike)) for t in trials]
+        one_of = dict(zip(number, trials, strict=True))
         marks = [
-            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, _is_unread(t))
-            for t in trials
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost)
+            for t in (one_of[i] for i in range(len(alike)))
         ]
-        eligible, answered, open_clean, lost, unread = np.array(marks, dtype=bool).T
+        eligible, answered, open_clean, lost = np.array(marks, dtype=bool)[number].T
+        unread = np.array([t.first is not None and _is_unread(t) for t in trials], dtype=bool)
         queries = np.array([t.queries for t in trials], dtype=np.int64)
         q = Queries(*queries.T)
         first = np.array([NEVER if t.first is None else t.first.query for t in trials])

@@ -38,7 +38,7 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.means import difference_of_few
 from medstress.stats.permutation import control_p
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "test"
 ADJUSTED = "tests"
@@ -202,29 +202,31 @@ class Significance(Shown):
     """All tests of successes."""
 
     rows: Sequence[ArmTests]
+    """Families with a test that finished."""
+    families: Sequence[ArmTests] = field(metadata=HIDDEN)
+    """All of them."""
     title = "Tests of successes"
     is_brief = True
 
     def tables(self) -> Sequence[Table]:
         """What every family shows, then every test."""
-        shown = [row for row in self.rows if row.items]
-        if not shown:
+        if not self.rows:
             return ()
         notes = (
             "Discoveries: tests whose adjusted p is up to .10 (Benjamini-Hochberg) or .05 (Holm, "
             "or nothing). What held, or is not tested, has p = 1. Needed: how many successes must "
             "sit at the smallest p for one discovery. Guesses: successes on questions that the "
             "model hardly knew.",
-            *dict.fromkeys(row.null.caution for row in shown),
+            *dict.fromkeys(row.null.caution for row in self.rows),
         )
-        tests = [(row, one) for row in shown for one in row.items]
+        tests = [(row, one) for row in self.rows for one in row.items]
         meant = (
             "T: how likely the model is to give the right answer, from fresh samples. The paper's "
             "p is the share of controls at least as hard; below 1/n it is no p-value."
         )
         caption = "Are single successes more than chance?"
         return [
-            table("significance", caption, shown, _FAMILIES, n_labels=3, notes=notes),
+            table("significance", caption, self.rows, _FAMILIES, n_labels=3, notes=notes),
             table(
                 "tests-of-successes",
                 "Every test of a success",
@@ -268,7 +270,7 @@ class Significance(Shown):
         return list(self._remarks())
 
     def _remarks(self) -> Iterator[Remark]:
-        for row in self.rows:
+        for row in self.families:
             at = where(row.place, row.attack)
             if row.why is not None:
                 yield Remark(
@@ -314,12 +316,14 @@ class SignificanceOfSuccesses:
                 place = Place(one.dataset, one.group, one.victim)
                 last[settings_key(one.spec), place, one.attack] = one
         family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
-        rows = [
+        families = [
             tests_of(stored, own, run)
             for (_, place, attack), stored in sorted(last.items(), key=lambda pair: pair[0][1:])
             if (own := [t for t in family if (t.arm.place, t.arm.attack.label) == (place, attack)])
         ]
-        return Significance(rows=rows) if rows else None
+        if not families:
+            return None
+        return Significance(rows=[one for one in families if one.items], families=families)
 
 
 SIGNIFICANCE = SignificanceOfSuccesses()

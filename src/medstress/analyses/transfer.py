@@ -32,7 +32,7 @@ from medstress.core.text import edits_of
 from medstress.core.trials import Success, Trial
 from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.shares import number_units
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE, _CHECKED = "transfer", "asked again"
 

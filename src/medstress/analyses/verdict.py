@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from medstress.analyses import names
 from medstress.analyses.as_json import HIDDEN
+from medstress.analyses.attempts import LISTED
 from medstress.analyses.facts import VERBS, Facts, above, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
@@ -112,6 +113,12 @@ FIRST: Sequence[Rule] = (
         FELL + "; the drop may be chance.",
     ),
     Rule("score", _is_score, FELL + "."),
+    Rule(
+        "judge objected",
+        lambda f: f.unseen >= 1 and f.gated.always_objected,
+        KNEW + ". The judge objected to every edit ({objected} of {objected}), so nothing is known "
+        "of them.",
+    ),
     Rule(
         "never shown",
         lambda f: f.unseen >= 1,
@@ -294,6 +301,7 @@ NOTHING: Mapping[str, str] = {
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
+BY_LIST = f" No judge looked at the edits: a list of words {LISTED}"
 RELY_FOR = "You can rely on this for {model}, not for {others}."
 DO_NOT_RATE = "Do not rely on the attack's rate: {reasons}."
 TOO_FEW = "Too few {few_nouns} to rely on this: {few_n}."
@@ -351,11 +359,12 @@ def _conclude(
     rules = [next(rule for rule in rules if rule.holds(worst)) for rules in (FIRST, SECOND)]
     first, second = (rule.text.format(**worst.words) for rule in rules)
     trust = _trust(run, worst, own)
+    is_by_list = worst.taken.value and worst.gated.n_listed and not worst.gated.n_judged
     return Verdict(
         lines=[
             first + _elsewhere(worst, own),
             second + (SAME_TYPE.format(**worst.words) if worst.words["same_type"] else ""),
-            _third(trust, rules[0].name, worst),
+            _third(trust, rules[0].name, worst) + (BY_LIST if is_by_list else ""),
         ],
         arm={
             name: getattr(worst.row.key, name) for name in ("dataset", "group", "victim", "attack")

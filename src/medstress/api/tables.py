@@ -87,7 +87,7 @@ class Victim(_Given, config.VictimTable):
 
 
 class Role(_Given, config.RoleTable):
-    """`[role.attacker]`, `[role.paraphraser]`, `[[role.judge]]`: another model that attacks ask."""
+    """`[role.attacker]`, `[role.paraphraser]`, `[role.judge]`: another model that attacks ask."""
 
     _table = "role"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medstress.attacks.protocol import Attack, parameters
 from medstress.core.items import Candidate, Question
@@ -25,10 +24,6 @@ class Unasked(Attack):
     name = "none"
     is_random = False
     control = None
-
-    def label_parameters(self) -> Mapping[str, Any]:
-        """Return nothing: there is one of this name."""
-        return {}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return None: every item has a clean answer."""

@@ -28,12 +28,12 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
-from medstress.core.items import Candidate
+from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Measured
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.engine.trial import Trial
 from medstress.experiment.expected import (
     OF_ROLE,
@@ -50,9 +50,8 @@ from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.experiment.significance.mentions import N_VOTES
 from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
+from medstress.store.counts import Price, spent_in
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import spent_in
-from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -333,7 +332,8 @@ class _Counting:
             about: expected attempts.
             lost: probability of a success.
         """
-        test, item, most = self._prepared.experiment.test, trial.item, attack.attempts
+        test, most = self._prepared.experiment.test, attack.attempts
+        item = cast(Question, trial.item)
         to_attacker, to_judge = role_sizes(attack, item, about, self._writes)
         self.bill(f"role.{ATTACKER}", "attacks", 4 * most, 2 * about, to_attacker)
         if JUDGE not in self._writes:

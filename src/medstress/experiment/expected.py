@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import Attack
 from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.items import Question
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.experiment.plan.plan import Prepared
+from medstress.store.counts import EarlierAnswers, earlier_answers
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import EarlierAnswers, earlier_answers
 from medstress.store.shared_cache import FILE as CACHE_FILE
 from medstress.store.shared_cache import SharedCache, cache_folder
 from medstress.tasks.conversation import Conversation

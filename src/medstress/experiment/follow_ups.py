@@ -9,16 +9,16 @@ from typing import TypeAlias
 import numpy as np
 
 from medstress.analyses.run import Run
-from medstress.attacks.medfuzz.roles import JUDGE
 from medstress.core.hashing import content_hash
-from medstress.engine.requests import Purpose
+from medstress.core.queries import JUDGE
+from medstress.engine.work import Purpose
 from medstress.entities.embeddings import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.stages import Stage
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
-from medstress.store.review_store import reviews_digests
+from medstress.store.reviews import reviews_digests
 from medstress.store.run_store import RunStore
 
 _CHUNK = 64

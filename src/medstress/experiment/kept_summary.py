@@ -10,7 +10,7 @@ from medstress.analyses.summary import summary
 from medstress.files.inside import read_inside
 from medstress.files.writing import access_of, write_text
 from medstress.store.database import FILE, SUMMARY, translated
-from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.reviews import reviews_digests, with_reviews
 
 
 def renew_summary(run: Run) -> None:

@@ -15,8 +15,8 @@ from medstress.core.calls import ModelIdentity
 from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
-from medstress.engine.requests import VICTIM
 from medstress.engine.scheduler import Scheduler
+from medstress.engine.work import VICTIM
 from medstress.experiment import criteria
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source

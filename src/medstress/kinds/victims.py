@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from medstress.backends.llama_cpp import NO_TEXT
 from medstress.core import registry
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
@@ -93,6 +92,8 @@ def task_of(
             f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
     if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        from medstress.backends.llama_cpp import NO_TEXT
+
         raise UsageError(f"victim {label!r}: {NO_TEXT}")
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(

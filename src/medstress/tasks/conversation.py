@@ -201,11 +201,10 @@ class Conversation:
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        letter, reply = yield from self._read(turns, Letter, candidate, self._answer)
-        if isinstance(letter, Unreadable):
-            if reply.is_cut:
-                return cut_off_prediction(reply)
-            letter = None
+        found, reply = yield from self._read(turns, Letter, candidate, self._answer)
+        letter = None if isinstance(found, Unreadable) else found
+        if letter is None and reply.is_cut:
+            return cut_off_prediction(reply)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
 
     def _answer(self, text: str, candidate: Candidate, is_cut: bool) -> str | Unreadable:

@@ -423,16 +423,16 @@ def _evidence(table: Mapping[str, Sequence[str | tuple[str, str]]]) -> EvidenceL
             words[key] = tuple(entry for entry in entries if isinstance(entry, str))
             if len(words[key]) < len(entries):
                 raise ValueError(f"evidence.{key}: expected a list of texts")
-            for entry in words[key]:
+            for words_of in words[key]:
                 try:
-                    re.compile(entry)
+                    re.compile(words_of)
                 except re.error as error:
                     raise ValueError(
-                        f"evidence.{key}: {entry!r} is no regular expression: {error}"
+                        f"evidence.{key}: {words_of!r} is no regular expression: {error}"
                     ) from None
     own = ("pass", "strong", "cased", "history")
     groups = {key: entries for key, entries in words.items() if key not in own}
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for entry in table.get("pairs", ()):
         if isinstance(entry, str) or not {*entry} <= {*groups}:
             raise ValueError(

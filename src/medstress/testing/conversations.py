@@ -80,7 +80,7 @@ def scripted_attacker(
 
 
 def scripted_judge(
-    items: Sequence[Question], doubts: str = "", *, wrong: Collection[str] = ()
+    items: Sequence[Question], doubts: str = "", *, wrong: Collection[str] = (), objects: str = ""
 ) -> Speaker:
     """Make a judge that picks the key unless the item contains a text that makes it doubt.
 
@@ -91,10 +91,12 @@ def scripted_judge(
         items: recognised by their stems.
         doubts: text that makes it pick another letter; empty for none.
         wrong: ids of items whose key it never picks.
+        objects: text that it calls clinical evidence where it was inserted; ``*``: everything is.
     """
 
     def speak(conversations: list[Conversation]) -> list[str]:
-        return [_judge(turns[-1]["content"], items, doubts, wrong) for turns in conversations]
+        texts = [turns[-1]["content"] for turns in conversations]
+        return [_judge(text, items, doubts, wrong, objects) for text in texts]
 
     return speak
 
@@ -156,9 +158,13 @@ def _attacker(
     return f"```json\n{json.dumps(reply)}\n```"
 
 
-def _judge(text: str, items: Sequence[Question], doubts: str, wrong: Collection[str]) -> str:
+def _judge(
+    text: str, items: Sequence[Question], doubts: str, wrong: Collection[str], objects: str
+) -> str:
     if '"evidence"' in text:
-        return json.dumps({"evidence": []})
+        added = text.partition("\n\n")[0]
+        words = added.partition("\n- ")[2].partition("\n")[0] if objects == "*" else objects
+        return json.dumps({"evidence": [words] if words and words in added else []})
     if _MENTION in text:
         reasoning, _, rest = text.partition(_REASONED)[2].partition(_MENTION)
         detail = rest.partition("\n\n")[0]

@@ -23,7 +23,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText, entities_of
 from medstress.core.text import Edit, apply_edits, edit_rows
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.store.reviews import Review
 from medstress.store.trials import Substitutions
 

@@ -12,7 +12,7 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shares
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
 
 FAR = AttackRecord(label="far names", name="entity_substitution", params={"n": 20})

@@ -17,7 +17,7 @@ from medstress.analyses.reuse import (
     ranking,
 )
 from medstress.core.trials import Trial
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
 
 

@@ -1,4 +1,4 @@
-"""Valid successes: people vouch, rules refute, a panel corrects nothing."""
+"""Valid successes: people vouch, rules refute."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 
 from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Cell
-from medstress.analyses.validity import Panel, Validity, remarks, validity
+from medstress.analyses.validity import Validity, remarks, validity
 from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
 from medstress.stats.estimate import wilson, wilson_ends
-from medstress.store.trials import _validity
 from medstress.testing.planted_trials import arm, trial
 
 PEOPLE_SAY = {valid: Word(valid, "review") for valid in (True, False)}
@@ -179,50 +178,6 @@ def test_seeds_and_documents_are_no_further_labels() -> None:
     assert one_seed is not None
     assert width(False) == pytest.approx(one_seed.high - one_seed.low, abs=0.02)  # type: ignore[operator]
     assert width(True) > 1.3 * width(False)
-
-
-def test_a_panel_corrects_nothing() -> None:
-    says = {v: Evidence(kind="judges", source="panel", valid=v) for v in (True, False)}
-    trials = [
-        *(success(i, Word(None, "panel", (says[True],)), False) for i in range(6)),
-        *(success(10 + i, Word(None, "panel", (says[False],)), False) for i in range(4)),
-        *(success(20 + i, Word(True, "review", (says[i > 0],)), True) for i in range(3)),
-    ]
-    known = of([*trials, *held(13)])
-    assert known.asr_valid is None
-    assert known.asr_valid_bounds == (3 / 26, 0.5)
-    assert known.panel == Panel(n_judged=13, n_valid=8, n_both=3, n_agreed=2)
-    (sentence,) = (r.sentence for r in remarks(Cell.of(trials), known) if r.rule == "panel")
-    assert "8 of 13" in sentence
-    assert "2 of 3" in sentence
-
-
-@pytest.mark.parametrize("verdict", [True, False])
-def test_the_word_of_judges_enters_no_estimate(verdict: bool) -> None:
-    says = Evidence(kind="judges", source="panel", valid=verdict)
-    by_people = words(
-        (15, PEOPLE_SAY[True], True),
-        (5, PEOPLE_SAY[False], True),
-        (5, UNKNOWN, True),
-        (20, UNKNOWN, False),
-    )
-    judged = []
-    for one in by_people:
-        assert one.pick is not None
-        valid, reason, evidence = one.pick.validity
-        pick = replace(one.pick, validity=Word(valid, reason, (*evidence, says)))
-        judged.append(replace(one, first=pick, pick=pick))
-    plain, shown = of([*by_people, *held(60)]), of([*judged, *held(60)])
-    assert shown.panel is not None
-    assert plain.asr_valid is not None
-    assert replace(shown, panel=None) == replace(plain, panel=None)
-
-
-@pytest.mark.parametrize("verdict", [True, False])
-def test_a_stored_verdict_of_judges_is_evidence_and_settles_nothing(verdict: bool) -> None:
-    stored = _validity(verdict, "panel", None)
-    assert stored.valid is None
-    assert [(e.kind, e.valid) for e in stored.evidence] == [("judges", verdict)]
 
 
 def test_a_success_at_the_last_query_leaves_nothing_to_find() -> None:

@@ -13,9 +13,9 @@ from medstress.core.calls import Chosen, Failure, Reply
 from medstress.core.errors import TrialError
 from medstress.core.outcomes import Outcome, Verdict
 from medstress.core.queries import Ask, Predict
-from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.result import TrialResult
+from medstress.engine.referee import TrialResult
 from medstress.engine.trial import Trial, conduct
+from medstress.engine.work import CallRound, Purpose
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]
@@ -194,7 +194,7 @@ def test_of_unknown_validity_the_search_does_not_go_on(
     [
         (Validity(valid=True, reason="rule"), (None, None)),
         (Validity(valid=True, reason="my own table"), (None, None)),
-        (Validity(valid=True, reason="panel"), (True, 1)),
+        (Validity(valid=True, reason="review"), (True, 1)),
         (Validity(valid=False, reason="my own table"), (False, None)),
     ],
 )

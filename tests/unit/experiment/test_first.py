@@ -160,12 +160,15 @@ def test_the_budget_is_the_parameter_that_the_attack_has(given, expected):
 def test_an_attacker_is_the_victims_own_model():
     role = tables(first(**SERVER, attack="medfuzz", api_key_env="KEY")).role.attacker
     assert (role.model, role.base_url, role.api_key_env) == (*SERVER.values(), "KEY")
+    assert "attacks itself" in first(**SERVER, attack="medfuzz").remark
 
 
 def test_a_role_given_by_an_override_is_not_written():
     over = ["role.attacker.backend=openai"]
     choices = Choices(data="q.jsonl", model="mock", attack="medfuzz")
-    assert "role" not in tomllib.loads(compose(choices, over).text)
+    source = compose(choices, over)
+    assert "role" not in tomllib.loads(source.text)
+    assert source.remark == ""
 
 
 def test_a_name_with_odd_characters_is_written_so_that_it_is_read(here):

@@ -95,6 +95,20 @@ def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
         run(tables, tmp_path / "run")
 
 
+def test_one_judge_is_asked(tables):
+    tables["role"]["judge"] = [{"backend": "mock"}]
+    assert [role.name for role in _opened(tables)] == ["attacker", "judge"]
+    tables["role"]["judge"] *= 2
+    with pytest.raises(UsageError, match="one judge is asked"):
+        prepare(tables)
+
+
+def _opened(tables):
+    prepared = prepare(tables)
+    with opened_victims(prepared, lambda _: None):
+        return list(prepared.roles)
+
+
 def test_equal_back_ends_are_opened_once_and_closed_once(tables, monkeypatch):
     tables["role"]["judge"] = {"backend": "mock"}
     tables["victim"]["batch_size"] = 7
@@ -158,8 +172,7 @@ VICTIM = {"model": "target", "base_url": URL, "api_key_env": KEY}
 )
 def test_a_role_without_an_address_asks_the_first_victims_server(tables, role, expected):
     checked = check_experiment({**tables, "victim": VICTIM, "role": role}).role
-    judge = checked.judge[0] if isinstance(checked.judge, tuple) and checked.judge else None
-    asked = [one for one in (checked.attacker, judge) if one]
+    asked = [one for one in (checked.attacker, checked.judge) if one]
     addresses = [(one.backend, one.model, one.base_url, one.api_key_env) for one in asked]
     assert addresses == expected
 

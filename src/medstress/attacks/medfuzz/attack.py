@@ -17,13 +17,13 @@ from pydantic import Field
 from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
 from medstress.attacks.medfuzz.judge import CLEAN_SAMPLE, evidence, key_vote
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE, Attacker, RoleSession, Written
+from medstress.attacks.medfuzz.roles import Attacker, RoleSession, Written
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Prediction, parse_goal
-from medstress.core.queries import Predict, Steps, ask, clean_answer, note
+from medstress.core.queries import ATTACKER, JUDGE, Predict, Steps, ask, clean_answer, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
 from medstress.tasks.prompt_sets import (
@@ -123,16 +123,13 @@ class MedFuzz(TurnAttack):
 
     def with_files(self, base: Path) -> MedFuzz:
         """Return this attack with its prompts and worked questions read, relative to a folder."""
-        prompts, file = self.prompts_in(base), self.exemplars_from
+        prompts, file = self.template, self.exemplars_from
+        if isinstance(prompts, str):
+            prompts = load_prompts(prompts, base)
         if file is not None:
             rows = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
             prompts = replace(prompts, exemplars=rows)
         return replace(self, template=prompts)
-
-    def prompts_in(self, base: Path) -> PromptSet:
-        """Return the set of prompts; a folder is relative to `base`."""
-        template = self.template
-        return load_prompts(template, base) if isinstance(template, str) else template
 
     def turns(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
         """Draw the worked questions of one run."""
@@ -190,12 +187,11 @@ class MedFuzz(TurnAttack):
         outcome = ""
         for attempt in range(1, self.attempts + 1):
             table = "\n".join([_heading(item), *rows])
-            plan = yield from attacker.plan(attempt, outcome, table)
-            planned = {}
-            written = plan
-            if not isinstance(plan, Written | Unreadable):
-                planned = plan.model_dump()
+            first = yield from attacker.plan(attempt, outcome, table)
+            plan, written = (None, first) if isinstance(first, Unreadable) else first
+            if written is None:
                 written = yield from attacker.write(attempt)
+            planned = {} if plan is None else plan.model_dump()
             if isinstance(written, Unreadable):
                 what = "the insertions" if planned else "the plan"
                 lost = {"unreadable": what, "lost": written.cause, "reason": written.reason}
@@ -203,7 +199,6 @@ class MedFuzz(TurnAttack):
                 outcome = f"Attempt {attempt} is lost: {what} could not be used: {written.reason}."
                 rows.append(f"{attempt} | lost: {written.cause}")
                 continue
-            assert isinstance(written, Written)
             objected, judged = yield from self._judged(written, sample, resources)
             record = {
                 **planned,

@@ -2,17 +2,17 @@
 
 A question written anew is taken if every word of the original is in it, in order. Many alignments
 of the two may be possible: "His" of an inserted sentence may match the "His" that begins the next
-one. Of these we take the one whose insertions are what the writer claims, then the one with the
-fewest insertions, at the ends of sentences, clauses and words.
+one. Of these we take the one with the fewest insertions, at the ends of sentences, clauses and
+words.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from rapidfuzz.distance import Indel
 
@@ -29,16 +29,14 @@ _PLAIN = str.maketrans(
 _DOUBLED = {"''": '"'}
 _ENDS, _CLOSERS, _OPENERS = frozenset(".?!"), frozenset("\"')]"), frozenset("([")
 _CLAUSE_OPENS, _CLAUSE_CLOSES = frozenset(",;:(-"), frozenset(",;:)-")
-_MAX_CLAIMED = 50
-"""Claims of the writer that are looked for."""
 _MAX_PLACES, _MAX_STEPS = 1_000_000, 200_000
 """Limits on pairs of words and of places: a hostile text may have billions. Beyond them the first
 alignment is taken."""
 _MAX_READINGS = 100
 """Alternative places checked on either side of an insertion."""
-_IN_STEM, _UNCLAIMED, _PER_INSERTION = 1_000, 100, 10
-"""Costs of an insertion: inside the sentence that asks, not claimed by the writer, and for every
-one. The cost of its edges is added."""
+_IN_STEM, _PER_INSERTION = 1_000, 10
+"""Costs of an insertion: inside the sentence that asks, and for every one. The cost of its edges is
+added."""
 _SENTENCE, _CLAUSE, _WORDS, _PART_OF_WORD = range(4)
 _CLOSING = re.compile(r"[.,;:?!)\]\"'’”]+(?=\s|$)")
 """Marks followed by white space: words may be inserted before them."""
@@ -192,7 +190,7 @@ def _in_field(item: Question, at: int, text: str) -> Edit:
 # A question written anew.
 
 
-def edits_between(item: Question, rewritten: str, claimed: Collection[str] = ()) -> Candidate:
+def edits_between(item: Question, rewritten: str) -> Candidate:
     """Return the item with the insertions that give a rewritten text.
 
     Kinds of quotes and dashes do not count. Words of the original keep its white space and marks;
@@ -201,7 +199,6 @@ def edits_between(item: Question, rewritten: str, claimed: Collection[str] = ())
     Args:
         item: the original.
         rewritten: the whole question.
-        claimed: what the writer says was inserted.
 
     Raises:
         EditError: a word of the original is not there, or the sentence that asks was changed.
@@ -215,7 +212,7 @@ def edits_between(item: Question, rewritten: str, claimed: Collection[str] = ())
     rewritten = " ".join(rewritten.split())
     old, new = words_of(item.question), words_of(rewritten)
     stem = len(words_of(item.context))
-    places = aligned(old, new, stem, claimed)
+    places = aligned(old, new, stem)
     if places is None:
         raise EditError(_difference(item.question, old, rewritten, new), "not only insertions")
     edits: list[Edit] = []
@@ -252,23 +249,20 @@ def _texts(words: Iterable[Word]) -> list[str]:
     return [word.text for word in words]
 
 
-def aligned(
-    old: Sequence[Word], new: Sequence[Word], stem: int, claimed: Collection[str] = ()
-) -> list[int] | None:
+def aligned(old: Sequence[Word], new: Sequence[Word], stem: int) -> list[int] | None:
     """Return the place in a rewritten text of every word of the original.
 
     Args:
         old: words of the original.
         new: words of the rewritten text.
         stem: index in `old` of the first word of the sentence that asks.
-        claimed: what the writer says was inserted.
 
     Returns:
         Indexes in `new`, ascending; None if a word is missing. Insertions inside the sentence that
         asks are avoided first; remaining ties go to the leftmost place.
     """
     places = _places(_texts(old), _texts(new))
-    return None if places is None else _Costs(old, new, stem, claimed).best(places)
+    return None if places is None else _Costs(old, new, stem).best(places)
 
 
 def _places(before: Sequence[str], after: Sequence[str]) -> list[list[int]] | None:
@@ -298,22 +292,8 @@ def _places(before: Sequence[str], after: Sequence[str]) -> list[list[int]] | No
 class _Costs:
     """Costs of insertions at their possible places."""
 
-    def __init__(
-        self, old: Sequence[Word], new: Sequence[Word], stem: int, claimed: Collection[str]
-    ) -> None:
+    def __init__(self, old: Sequence[Word], new: Sequence[Word], stem: int) -> None:
         self._old, self._new, self._stem = old, new, stem
-        self._folded = _folded(new)
-        self._n_folded = [0, *accumulate(word.text[0].isalnum() for word in new)]
-        # What is claimed, and consecutive claims, which may be one insertion.
-        texts = [tuple(_folded(words_of(text))) for text in list(claimed)[:_MAX_CLAIMED]]
-        self._named: set[tuple[str, ...]] = set()
-        for i in range(len(texts)):
-            run: tuple[str, ...] = ()
-            for text in texts[i:]:
-                if len(run) + len(text) > len(self._folded):
-                    break
-                run += text
-                self._named.add(run)
 
     def best(self, places: Sequence[Sequence[int]]) -> list[int]:
         """Return the cheapest place of every word, by dynamic programming."""
@@ -338,10 +318,8 @@ class _Costs:
         """Return the cost of inserting new[start:end] before old[i]."""
         if start == end:
             return 0
-        words = self._folded[self._n_folded[start] : self._n_folded[end]]
-        cost = _PER_INSERTION + self._edge_cost(i, start, end)
-        cost += _IN_STEM if i > self._stem else 0
-        return cost if words and tuple(words) in self._named else cost + _UNCLAIMED
+        in_stem = _IN_STEM if i > self._stem else 0
+        return in_stem + _PER_INSERTION + self._edge_cost(i, start, end)
 
     def _edge_cost(self, i: int, start: int, end: int) -> int:
         """Return the kind of boundary around new[start:end] when it is put before old[i]."""
@@ -363,10 +341,6 @@ class _Costs:
         """Whether there is white space before old[i]."""
         old = self._old
         return not 0 < i < len(old) or old[i - 1].end < old[i].start
-
-
-def _folded(words: Iterable[Word]) -> list[str]:
-    return [word.text.casefold() for word in words if word.text[0].isalnum()]
 
 
 def _is_end(words: Sequence[Word], n: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -28,7 +28,6 @@ from medstress.tasks.prompt_sets import Rules, lettered, say
 from medstress.tasks.reading import DEFAULT, letter_read, without_thoughts
 from medstress.tasks.replies import LONGEST, Reply, Unreadable, objects_in, read_reply, schema_of
 
-ATTACKER, JUDGE = "attacker", "judge"
 MOST_INSERTIONS = 100
 """Most insertions in one attempt."""
 _LIKE = 0.6
@@ -169,6 +168,10 @@ class Written:
     """What it inserted; without places and categories if it wrote the whole question."""
 
 
+Planned: TypeAlias = tuple[Plan | None, Written | None]
+"""What the first turn of an attempt gave: one of the two."""
+
+
 @dataclass(kw_only=True)
 class Attacker:
     """The attacker of one run on one item: one conversation over all attempts."""
@@ -181,7 +184,7 @@ class Attacker:
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
     """The words of every edited question -> the attempt that wrote it."""
 
-    def plan(self, attempt: int, outcome: str, table: str) -> Steps[Plan | Written | Unreadable]:
+    def plan(self, attempt: int, outcome: str, table: str) -> Steps[Planned | Unreadable]:
         """Ask for post-mortem and plan.
 
         Args:
@@ -190,11 +193,13 @@ class Attacker:
             table: the confidences so far.
 
         Returns:
-            The plan, or the edit if the attacker writes it at once.
+            The plan; or the edit, if the attacker writes it at once.
         """
         item, aim = self.item, "Choose the wrong option that is easiest to make tempting."
         if self.aim is not None:
             aim = f"Aim at option {self.aim}: no other answer counts."
+        elif attempt > 1:
+            aim = "Choose the wrong option to aim at, the same or another one."
         if attempt == 1:
             options = lettered(zip(item.letters, item.options, strict=True))
             shown = f"{item.question}\n{options}"
@@ -204,28 +209,29 @@ class Attacker:
         else:
             text = say("attacker_again", outcome=outcome, table=table, key=item.key, aim=aim)
 
-        def read(said: str) -> Plan | Written | Unreadable:
+        def read(said: str) -> Planned | Unreadable:
             plan = self._plan_in(said)
             if isinstance(plan, Plan):
-                return plan
+                return plan, None
             written = self._edit_in(said)
-            return plan if isinstance(written, Unreadable) else written
+            return plan if isinstance(written, Unreadable) else (None, written)
 
-        return (yield from self._asked(attempt, text, Plan, read))
+        found = yield from self.session.read(text, Plan, read)
+        if not isinstance(found, Unreadable):
+            self._keep(attempt, found[1])
+        return found
 
     def write(self, attempt: int) -> Steps[Written | Unreadable]:
         """Ask for the insertions of the plan."""
         names = ", ".join(one.name for one in self.rules.categories)
         text = say("attacker_insertions", question=self.item.question, categories=names)
-        return (yield from self._asked(attempt, text, Insertions, self._edit_in))
+        found = yield from self.session.read(text, Insertions, self._edit_in)
+        self._keep(attempt, found)
+        return found
 
-    def _asked(
-        self, attempt: int, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
-    ) -> Steps[T | Unreadable]:
-        found = yield from self.session.read(text, kind, reader)
+    def _keep(self, attempt: int, found: Written | Unreadable | None) -> None:
         if isinstance(found, Written):
             self._attempts[_key(found.candidate)] = attempt
-        return found
 
     def _plan_in(self, text: str) -> Plan | Unreadable:
         wrong = [letter for letter in self.item.letters if letter != self.item.key]

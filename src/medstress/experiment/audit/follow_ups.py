@@ -20,8 +20,7 @@ from medstress.core.hashing import digest
 from medstress.core.text import edits_of
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.replay import Differs, NotHereError, Recorded
-from medstress.engine.requests import VICTIM, Purpose
-from medstress.engine.work import Work
+from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.experiment.audit.recorded import Bench
 from medstress.experiment.explain.explanation import Settings as ExplainSettings
 from medstress.experiment.explain.plan import explanations

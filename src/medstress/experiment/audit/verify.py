@@ -29,9 +29,8 @@ from medstress.engine.replay import (
     compare,
     replay,
 )
-from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.trial import Trial
-from medstress.engine.work import Work
+from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.follow_ups import follow_ups, unplanned
 from medstress.experiment.audit.kept import kept_break
@@ -40,12 +39,11 @@ from medstress.experiment.audit.verification import Verification
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.chain import Break
 from medstress.store.database import FILE
-from medstress.store.inquiries import INQUIRIES
-from medstress.store.missing import no_run
-from medstress.store.opening import interpreting
+from medstress.store.opening import interpreting, no_run
 from medstress.store.reader import RunReader, StoredWork
-from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.reviews import reviews_digests, with_reviews
 from medstress.store.root import SUPERSEDED, checked_root
+from medstress.store.views import INQUIRIES
 from medstress.store.whole_check import Whole, check_whole
 from medstress.version import __version__
 

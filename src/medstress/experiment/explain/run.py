@@ -10,7 +10,7 @@ from medstress.analyses.explanations import PURPOSE
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.core.words import plural
-from medstress.engine.requests import Purpose
+from medstress.engine.work import Purpose
 from medstress.experiment.asking import ask
 from medstress.experiment.explain.explanation import Explanation, Settings
 from medstress.experiment.explain.plan import Selection, choose, explanations, most_calls

@@ -16,11 +16,10 @@ from medstress.attacks.controls.neutral import (
     is_similar_length,
     neutral_control,
 )
-from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Consult
+from medstress.core.queries import ATTACKER, Consult
 from medstress.core.text import Edit
 from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of

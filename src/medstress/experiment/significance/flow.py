@@ -20,7 +20,7 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Goal, Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.engine.asking import Held
-from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.engine.inquiry import ConversationRequest, HoldConversations, Replies, StudyFlow
 from medstress.experiment.significance.controls import Stock, write
 from medstress.stats.permutation import TIE
 from medstress.tasks.victim import Victim

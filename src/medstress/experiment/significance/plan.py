@@ -19,16 +19,16 @@ from medstress.analyses.significance import family_of
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.gates import Draft, objections
-from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
+from medstress.core.queries import ATTACKER
 from medstress.core.seeding import rng_for
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study
+from medstress.engine.inquiry import Study
+from medstress.engine.work import Purpose
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.significance.controls import Stock, asks_writer

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from medstress.analyses.attempts import ATTEMPTS, AtAttempt, AttemptsOfArm
 from medstress.analyses.faithfulness import FAITHFULNESS
-from medstress.analyses.shown import Field, Point, column, label, table
+from medstress.analyses.shown import Chart, Field, Point, Table, column, label, table
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed
 from medstress.report.papers.published import rows_of
@@ -51,7 +51,8 @@ def _significance(run: PaperRun) -> Iterator[Part]:
     result = run.run.of(SIGNIFICANCE)
     if result is None:
         raise Missing("needs tests of successes: [test]")
-    for part in (*result.charts(), *result.tables()):
+    parts: list[Table | Chart] = [*result.charts(), *result.tables()]
+    for part in parts:
         own = part.name.removeprefix("significance").removeprefix("-")
         yield replace(part, name="-".join(filter(None, ("significance", own))))
 

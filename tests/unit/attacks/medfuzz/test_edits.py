@@ -65,31 +65,6 @@ def test_among_equal_alignments_sentences_clauses_and_words_stay_whole(context, 
     assert f"{made.context} {made.stem}" == f"{new} What is it?"
 
 
-@pytest.mark.parametrize("insertion", ["in the north", "north in the"])
-def test_what_the_attacker_says_it_inserted_decides_where_nothing_else_does(insertion):
-    item = question("He lives in the city.")
-    new = "He lives in the north in the city. What is it?"
-    assert texts(edits_between(item, new, [insertion])) == [insertion]
-
-
-def test_what_the_attacker_says_in_other_words_does_not_move_a_sentence():
-    new = HIS.replace("His t", "His wife plays chess. His t")
-    made = edits_between(question(HIS), f"{new} What is it?", ["the wife's chess", "His"])
-    assert texts(made) == ["His wife plays chess."]
-
-
-def test_two_texts_that_the_attacker_names_may_stand_together_or_apart():
-    item = question("He lives in the city. He is ill.")
-    new = "He lives in the north, a teacher, in the city. He is ill. What is it?"
-    one = edits_between(item, new, ["in the north", "a teacher"])
-    assert texts(one) == ["in the north, a teacher,"]
-    apart = "He lives in the north in the city. He sings. He is ill. What is it?"
-    assert texts(edits_between(item, apart, ["He sings.", "in the north"])) == [
-        "in the north",
-        "He sings.",
-    ]
-
-
 @pytest.mark.parametrize("context", ["A man coughs.", ""])
 def test_a_sentence_that_begins_like_the_question_is_no_change_of_it(context):
     item = question(context, "What is the best next step?")
@@ -122,9 +97,7 @@ def test_readings_give_the_same_words_at_every_place():
 def test_a_sentence_of_its_own_is_read_as_one_and_changes_nothing_beside_it():
     item = question("He smokes. He is ill.")
     new = "He smokes. He has no car and no money. He is ill. What is it?"
-    for claimed in ("He has no car and no money.", "has no car and no money. He"):
-        made = edits_between(item, new, [claimed])
-        assert texts(made) == [claimed]
+    assert texts(edits_between(item, new)) == ["He has no car and no money."]
     (read,) = readings("He smokes. He", " has no car. He", " is ill.")
     assert read == ("He smokes.", " He has no car.", " He is ill.")
 
@@ -223,10 +196,10 @@ def test_a_question_in_which_more_than_insertions_differ_is_refused_with_what_di
     assert refused.value.cause == "not only insertions"
 
 
-@given(WORDS, WORDS, st.lists(WORDS.map(" ".join), max_size=3))
-def test_every_word_stays_in_order_or_none_can(old, new, claimed):
+@given(WORDS, WORDS)
+def test_every_word_stays_in_order_or_none_can(old, new):
     before, after = words_of(" ".join(old)), words_of(" ".join(new))
-    places = aligned(before, after, len(before), claimed)
+    places = aligned(before, after, len(before))
     rest = iter(new)
     if places is None:
         assert not all(word in rest for word in old)
@@ -241,7 +214,7 @@ def test_a_question_of_any_length_is_compared_in_seconds(piece, n_times):
     item = question((piece * 100)[: 100 * len(piece) - 1])
     new = (piece * 100 * n_times)[:100_000]
     started = time.monotonic()
-    made = edits_between(item, f"{new} What is it?", [new] * 60)
+    made = edits_between(item, f"{new} What is it?")
     list(readings(new, new, new))
     assert time.monotonic() - started < 30
     assert f"{made.context} {made.stem}".split() == f"{new} What is it?".split()
