@@ -274,14 +274,14 @@ def inquiry(
     purpose: str, at: Arm, item: str, spec: Mapping[str, Any], **more: Any
 ) -> StoredInquiry:
     """Return a question that was asked after the trials: of an arm, about an item."""
-    none = {"outcomes": [], "reached": None, "note": None, "findings": None}
+    none: dict[str, Any] = {"outcomes": [], "reached": None, "note": None, "findings": None}
     return StoredInquiry(
         **at.place._asdict(),
         attack=at.attack.label,
         seed=at.seed,
         item_id=item,
         purpose=purpose,
-        spec=spec,
+        spec=dict(spec),
         **{**none, **more},
     )
 
