@@ -282,32 +282,17 @@ def test_coverage_and_edits_are_read_off_what_was_asked(two):
     assert sum(c.asr_at_1.value * c.asr_at_1.n for c in cells) == pytest.approx(at_1)
 
 
-def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
+def test_an_exhaustive_search_asks_every_allowed_name(two):
     two.tables["attack"] = {"name": "entity_substitution", "sampler": "exhaustive"}
     two.tables["analysis"] = {}
     found = run(two.write(), two.out)
     rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
-    names = Read.open(two.out).of(NAMES)
-    (sweep, _) = sorted(names.sweeps, key=lambda row: row.victim != "one")
-    assert sweep.n_asked == sum(row.n_asked for row in rows)
-    assert sweep.n_items == len(rows) > 0
     prepared = prepare(two.write())
     group = prepared.groups[0].perturbations
     items = {item.id: item for item in prepared.datasets[0].questions}
     put = [group.names[i] for row in rows for i in group.allowed(items[row.item_id])]
-    weak = [name for name in put if name.endswith(("statin", "olol"))]
-    assert len(put) == sweep.n_asked
-    assert 0 < sweep.n_wrong == len(weak) < sweep.n_asked
-    assert sum(cell.success.n for cell in sweep.classes) >= sweep.n_items
-    # The distances at the ends of its classes are stored with every trial, the nearest first.
-    assert all(cell.distance is not None for cell in sweep.classes)
-    for one in sweep.items:
-        assert list(one.distances) == sorted(one.distances)
-        h = group.distances(items[one.item_id].key_text)
-        allowed = sorted(h[i] for i in group.allowed(items[one.item_id]))
-        ends = one.distances[0], one.distances[-1]
-        assert ends == (pytest.approx(allowed[0]), pytest.approx(allowed[-1]))
-    for row in names.coverage:
+    assert len(put) == sum(row.n_asked for row in rows) > 0
+    for row in Read.open(two.out).of(NAMES).coverage:
         assert row.share_of_asked.value == 1
     # No budget, so no curve to recommend one from.
     assert not found.summary().get("scaling", {"curves": []})["curves"]

@@ -653,7 +653,7 @@ def as_scores(scores: Mapping[str, Any]) -> Scores:
             )
             for name, one in scores.items()
         },
-        by_type={},
+        parts=(),
         n_clusters=scores[main].before.n,
         clusters="documents",
         has_copy=True,
