@@ -158,7 +158,7 @@ def test_both_roles_work_at_the_same_time(tmp_path):
     planned = trials(target, roles=["attacker"], repeats=4)
     _, found, _ = drive(tmp_path, planned, attacker=attacker)
     assert len(found) == 24
-    assert sum(both) > len(both) / 8
+    assert sum(both) > len(both) / 5
 
 
 def test_attack_all_keeps_the_verdict_and_what_was_found(tmp_path):
