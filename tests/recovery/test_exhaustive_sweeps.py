@@ -16,7 +16,6 @@ from medstress.api.run import Run, run
 from medstress.core.items import Question
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from rows import rows_of
 
 N_NAMES = 230
 BEYOND = 0.72
@@ -138,46 +137,3 @@ def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
     assert (coverage.n_tried, coverage.n_spans_asked) == (4 * N_NAMES, 4)
     assert coverage.share_of_asked.value == 1
     assert coverage.n_allowed == coverage.n_spans * N_NAMES
-
-
-@pytest.mark.release
-def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
-    plain = run(experiment(folder, names(), 1), out=folder / "plain")
-    chosen = ITEMS[next(row.item_id for row in rows_of(plain) if row.n_asked)]
-    vocabulary = names(chosen)
-    found = run(experiment(folder, vocabulary, 1), out=folder / "run")
-    (trial,) = [trial for trial in Read.open(found.folder).trials if trial.queries.asked]
-    assert trial.item.id == chosen.id
-    assert trial.excluded is not None
-    assert sum(trial.excluded.values()) == 3
-    result = names_of(found)
-    (coverage,) = result.coverage
-    assert coverage.is_exact
-    assert (coverage.n_tried, coverage.n_names) == (N_NAMES, len(vocabulary))
-    assert coverage.n_allowed == coverage.n_spans * (len(vocabulary) - 3)
-    assert coverage.share_of_asked.value == 1
-    (sweep,) = result.sweeps
-    assert [each.success.value for each in sweep.classes] == expected(chosen, names())[0]
-    figures = folder / "figures"
-    found.figures(figures, formats=["svg"], paper="xian2025")
-    # One item estimates nothing about others: shares without intervals.
-    lines = list(csv.DictReader((figures / "sweeps.csv").read_text("utf-8").splitlines()))
-    assert [float(line["value"]) for line in lines] == expected(chosen, names())[0]
-    assert {line["low"] for line in lines} == {""}
-
-
-@pytest.mark.release
-def test_probes_of_saliency_are_no_names_of_the_sweep(folder: Path) -> None:
-    """Deletions are asked first; counted as names they would shift every class."""
-    scores = PLANTED + (
-        "\nletters = answer\n"
-        "def answer(prompts):\n"
-        "    return [{'scores': {x: 0.7 if x == each['answer'] else 0.1 for x in 'ABCD'}}\n"
-        "            for each in letters(prompts)]\n"
-    )
-    (folder / "planted.py").write_text(scores, encoding="utf-8")
-    found = run(experiment(folder, names(), 2, victim_span="saliency"), out=folder / "run")
-    (row,) = names_of(found).sweeps
-    assert row.n_asked == row.n_items * N_NAMES
-    for item in row.items:
-        assert item.success == expected(ITEMS[item.item_id], names())[0]
