@@ -374,6 +374,44 @@ CASES = [
     ("The answer is K+", IONS, None),
 ]
 
+CONSIDERED = [
+    # An option that is only looked at, with nothing concluded.
+    ("Let me check A first. A: Aspirin.", None),
+    ("A: Aspirin — let us consider it", None),
+    ("Let me check B.\nB: Warfarin", None),
+    ("I will go through the options one by one. A: Aspirin.", None),
+    ("First, A. Aspirin.", None),
+    ("Let's start with A. Aspirin", None),
+    ("Starting with option B: Warfarin.", None),
+    ("Consider C: Heparin.", None),
+    ("B) Warfarin - let me think about this one.", None),
+    ("C: Heparin. Let's look at this option first.", None),
+    # One option would harm, another one is to be chosen.
+    ("A. Aspirin would be dangerous here. Warfarin must be chosen.", "B"),
+    ("A. Aspirin would be harmful. Heparin should be selected.", "C"),
+    ("B: Warfarin would be too slow. Apixaban has to be picked.", "D"),
+    ("A. Aspirin would be fatal in this patient.", None),
+    ("Option A would be unsafe. Option C is to be preferred.", "C"),
+    # What only sounds alike.
+    ("Let me check A first. A is an antiplatelet. So the answer is C.", "C"),
+    ("Let me look at the options. C", "C"),
+    ("Let me look at the options\nC", "C"),
+    ("Let me look at the options.\nA: Aspirin", None),
+    ("Let me check A. C.", "C"),
+    ("Let me check. Heparin is fast. C. Heparin", "C"),
+    ("C. Heparin. Let me explain why the others are wrong.", "C"),
+    ("Looking at the options, C.", "C"),
+    ("If the valve is mechanical, warfarin must be chosen.", None),
+    ("Warfarin should not be chosen. C", "C"),
+    ("Warfarin must not be chosen.", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "letter"), CONSIDERED)
+def test_what_is_only_considered_is_no_answer(reply: str, letter: str | None) -> None:
+    assert final_statement(reply, DRUGS) == letter
+    assert final_statement(reply, DRUGS, is_cut=True) in (None, letter)
+
 
 @pytest.mark.parametrize(("reply", "options", "letter"), CASES)
 def test_a_reply_is_read_as_a_careful_reader_reads_it(
