@@ -287,7 +287,9 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
         for marks, n in pairs.most_common(1):
             if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
                 is_cut = not without_thoughts(f"{marks[0]} {marks[1]}")
-                read = "taken for a thought and left out" if is_cut else "read as part of the answer"
+                read = (
+                    "taken for a thought and left out" if is_cut else "read as part of the answer"
+                )
                 yield Remark(
                     rule="unknown_marks",
                     where=place,

@@ -203,9 +203,7 @@ class Facts:
     def may_guess(self) -> bool:
         """Whether the model may be guessing, on enough questions to tell."""
         knows = self.row.knows
-        return (
-            knows is not None and knows.is_near_chance and not knows.is_too_few(self.n_met)
-        )
+        return knows is not None and knows.is_near_chance and not knows.is_too_few(self.n_met)
 
     @property
     def is_at_chance(self) -> bool:

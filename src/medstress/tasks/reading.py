@@ -109,7 +109,9 @@ def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
         shape = (first["left"], first["right"], stems[i])
         if closes[i] or re.fullmatch(rf"{_TAG}|response|output|solution", stems[i]):
             continue
-        for last, stem, is_close in zip(marks[i + 1 :], stems[i + 1 :], closes[i + 1 :], strict=True):
+        for last, stem, is_close in zip(
+            marks[i + 1 :], stems[i + 1 :], closes[i + 1 :], strict=True
+        ):
             if is_close and (last["left"], last["right"], stem) == shape:
                 is_sure = _CLOSED.fullmatch(last[0]) and _SURE.fullmatch(last[0])
                 goes_on = re.search(r"\w", _MARK.sub("", text[last.end() :]))
