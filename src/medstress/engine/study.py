@@ -20,9 +20,7 @@ from medstress.core.queries import Consult
 from medstress.engine.asking import UnansweredError, answer_all, answers_of
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
 from medstress.engine.requests import CallRound, Purpose
-from medstress.tasks.flows import changed
-from medstress.tasks.multiple_choice import Flow
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
 
 FIRST_SAMPLE = 2_000_000

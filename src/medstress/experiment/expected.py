@@ -24,7 +24,7 @@ from medstress.store.earlier_answers import EarlierAnswers, earlier_answers
 from medstress.store.shared_cache import FILE as CACHE_FILE
 from medstress.store.shared_cache import SharedCache, cache_folder
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.task import AnyTask, Task
+from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
 WEIGHT = 8

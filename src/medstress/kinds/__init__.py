@@ -21,7 +21,7 @@ from medstress.kinds.scores import CORRELATIONS, ENTITIES, Scoring
 
 if TYPE_CHECKING:
     from medstress.datasets.source import DatasetOptions, LoadedTexts
-    from medstress.tasks.task import AnyTask
+    from medstress.tasks.multiple_choice import AnyTask
 
 
 class VictimKeys(Protocol):

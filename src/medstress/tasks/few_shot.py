@@ -8,8 +8,7 @@ from typing import Any
 
 from medstress.core.calls import Answer, Message, Prompt, Request
 from medstress.core.items import Candidate, Question
-from medstress.tasks.flows import changed
-from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice
+from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice, changed
 from medstress.tasks.wrappers import Wrapper, put_before, without_lead
 
 SPARE = 2

@@ -92,7 +92,7 @@ _SURE = re.compile(r"[<\[◁]/\w+[>\]▷]|<\|END_\w+\|>", re.I)
 def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
     """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
 
-    A pair that holds the end of the reply, or an answer, is none, nor are the marks of known models.
+    A pair that holds the end of the reply, or an answer, is none, nor are marks of known models.
 
     >>> unknown_marks("<notes>A? B?</notes> It is B."), unknown_marks("<answer>B</answer> I hope.")
     (('<notes>', '</notes>'), None)
@@ -356,7 +356,8 @@ _RIGHT = (
     r"|best(?=[.!,]|$)"
     r"|best (?:answer|choice|option|fit|match|explan\w{1,9}|supported|describes|accounts)"
     r"|(?:the )?most (?:likely|appropriate|consistent|suitable|plausible|probable|accurate|fitting)"
-    r"|(?:(?<=must be )|(?:should|has to|ought to|needs to|to) be )(?:chosen|selected|picked|preferred)"
+    r"|(?:(?<=must be )|(?:should|has to|ought to|needs to|to) be )"
+    r"(?:chosen|selected|picked|preferred)"
     r"|(?:best |better )?(?:fits|matches|explains))(?![\w-])"
 )
 _DENIED = (
@@ -366,7 +367,8 @@ _DENIED = (
     r"|(?:(?:must|should|has to|ought|needs) (?:not|never)(?: to)? be|cannot be)"
     r" (?:chosen|selected|picked|preferred)"
     r"|(?<=would be )(?:very |quite |rather )?(?:dangerous|harmful|unsafe|fatal|lethal|deadly|toxic"
-    r"|useless|pointless|ineffective|insufficient|inadequate|contraindicated|a mistake|too \w{2,12})"
+    r"|useless|pointless|ineffective|insufficient|inadequate|contraindicated|a mistake"
+    r"|too \w{2,12})"
     r"|(?:(?:can|could|should|may|must|to) )?(?:all |both )?(?:be )?"
     r"(?:ruled out|excluded|eliminated|dismissed|rejected))(?![\w-])"
 )

@@ -10,8 +10,7 @@ from typing import Any
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import LETTERS, Question
 from medstress.tasks.few_shot import SPARE, FewShot
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, Task
 from medstress.tasks.templates import Template
 from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
 
