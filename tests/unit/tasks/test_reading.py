@@ -13,7 +13,7 @@ from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Unt
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.reading import PARSERS, is_over, without_thoughts
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import read_wraps, task_from_spec, wrapped
+from medstress.tasks.wrappers import read_wraps, task_from_spec, wrapped
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]  # its key is A

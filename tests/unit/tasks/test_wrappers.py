@@ -23,9 +23,12 @@ from medstress.tasks.multiple_choice import (
     listing,
 )
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
-from medstress.tasks.wrapping import (
+from medstress.tasks.wrappers import (
+    Instructed,
+    Majority,
+    ShuffledOptions,
     calls_per_query,
+    orders,
     read_wraps,
     task_from_spec,
     wrapped,
