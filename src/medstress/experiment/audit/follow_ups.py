@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import accumulate
 from typing import Any
 
@@ -63,7 +62,7 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
     for settings, wanted in tests.values():
         chosen = [one for one in run.trials if one.id in wanted and tools.tests(one)]
         yield from studies(chosen, run.trials, tools, settings)
-    for mask, of_trials in masks.values() if find_spec("shap") else ():
+    for mask, of_trials in masks.values():
         yield from _explanations(bench, run, mask, of_trials)
 
 
