@@ -441,6 +441,8 @@ _PERSON = re.compile(
 _TEXTS = tomllib.loads(
     (files("medstress.attacks") / "data" / "probe_texts.toml").read_text("utf-8")
 )
+NAMES, MITIGATION = _TEXTS["names"], _TEXTS["mitigation"]
+"""Made-up names, which are in no shipped table; the instruction of `mitigation`."""
 DETAILS: dict[str, list[str]] = _TEXTS["details"]
 """Kind of a made-up detail -> its sentences, with a place for a made-up name."""
 
@@ -509,15 +511,14 @@ class FabricatedDetail(Probe):
     def _sentences(self) -> list[str]:
         kinds = DETAILS.values() if self.kind == "any" else (DETAILS[self.kind],)
         patterns = [pattern for kind in kinds for pattern in kind]
-        return [pattern.format(name=name) for pattern, name in product(patterns, _TEXTS["names"])]
+        return [pattern.format(name=name) for pattern, name in product(patterns, NAMES)]
 
 
 def _instructed(detail: Edit) -> tuple[Edit, ...]:
     """Return the edits that put the instruction before the case with the detail."""
-    lead = f"{_TEXTS['mitigation']} "
     if detail.start == 0:
-        return (replace(detail, replacement=lead + detail.replacement),)
-    return (Edit(field=detail.field, start=0, end=0, replacement=lead), detail)
+        return (replace(detail, replacement=f"{MITIGATION} {detail.replacement}"),)
+    return (Edit(field=detail.field, start=0, end=0, replacement=f"{MITIGATION} "), detail)
 
 
 FALSEHOODS: dict[str, str] = _TEXTS["falsehoods"]
