@@ -30,8 +30,10 @@ LONGEST_READ = 20_000
 # Thoughts, and a next question.
 
 _ENDED = r"(?:end|over|stop|close|done)"
+_NAMES = ("think", "thought", "reason", "reflect", "scratch", "analysis", "monologue")
+_OTHERS = ("unused9", "inner_", "im_start", "channel", "final response")
 _THOUGHT = (
-    rf"[a-z_:]{{0,20}}(?:think|thought|reason|reflect|scratch|analysis|monologue)"
+    rf"[a-z_:]{{0,20}}(?:{'|'.join(_NAMES)})"
     rf"(?:(?!_{_ENDED}\b)[a-z_]){{0,20}}"
 )
 _OPENED = re.compile(
@@ -67,6 +69,9 @@ def without_thoughts(text: str, own: Marks = None) -> str:
     >>> without_thoughts("%% A? %% It is B.", ("%%", "%% "))
     'It is B.'
     """
+    lowered = text.lower()
+    if own is None and not any(name in lowered for name in (*_NAMES, *_OTHERS)):
+        return text  # quickly, as replies may be long
     pairs = [pair for pair in _PHRASES if text.startswith(pair[0]) and pair[1] in text]
     pairs += [own] if own is not None else []
     ends = [match.end() for match in _CLOSED.finditer(text)]
