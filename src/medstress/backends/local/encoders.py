@@ -364,7 +364,7 @@ class PairBackend(_Encoder):
         batch_size: int | None = None,
     ) -> None:
         config, name = loaded.model.config, loaded.identity.name
-        n, labels = int(config.num_labels), ()
+        n, labels = int(config.num_labels), tuple[str, ...]()
         if kind == "compare" and n != 1:
             raise UsageError(
                 f"model {name!r} has {n} outputs; expected one, the similarity (num_labels = 1): "

@@ -95,7 +95,7 @@ def owen_values(
     waiting = [(0.0, 0.0, (nothing, base, full, len(inside) - 1, 1.0))]
     n_asked, most = 0, evaluations - 2
     while waiting:
-        halved = []
+        halved: list[tuple[Mask, Mask, Mask, Floats, Floats, int, float]] = []
         while waiting and (n_asked >= most or 2 * len(halved) < min(batch, most - n_asked)):
             shown, low, high, branch, weight = heappop(waiting)[2]
             if branch < n or n_asked >= most:
