@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.coverage import NAMES
+from medstress.analyses.coverage import NAMES, Coverage
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.datasets.sample import load
@@ -53,45 +53,27 @@ def swept(folder: Path, names: list[str], limit: int, out: str) -> Run:
     return run(tables, out=folder / out)
 
 
-def expected(item: Question, vocabulary: list[str]) -> tuple[list[float], list[float]]:
-    """Share of each class, nearest first, and the distances of its names."""
-    far = np.sort([how_far(item.key_text, name) for name in vocabulary])
-    return [float((part > BEYOND).mean()) for part in np.array_split(far, BINS)], far.tolist()
+def coverage(done: Run) -> Coverage:
+    names = Read.open(done.folder).of(NAMES)
+    assert names is not None
+    (row,) = names.coverage
+    return row
 
 
-def names_of(found: Run) -> Names:
-    """What was tried, and what succeeded."""
-    result = Read.open(found.folder).of(NAMES)
-    assert result is not None
-    return result
-
-
-def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
-    found = run(experiment(folder, names(), 4), out=folder / "run")
-    (row,) = names_of(found).sweeps
-    assert (row.n_items, row.n_asked) == (4, 4 * N_NAMES)
-    planted = {item.item_id: expected(ITEMS[item.item_id], names()) for item in row.items}
-    assert len(planted) == 4
-    for item in row.items:
-        shares, far = planted[item.item_id]
-        assert item.success == shares
-        assert (item.distances[0], item.distances[-1]) == (far[0], far[-1])
-    assert row.n_wrong == sum(h > BEYOND for _, far in planted.values() for h in far)
-    over_items = np.mean([shares for shares, _ in planted.values()], axis=0)
-    assert [each.success.value for each in row.classes] == pytest.approx(over_items)
-    assert (over_items[:10] == 0).all()
-    assert (over_items[-3:] == 1).all()
-
-    figures = folder / "figures"
-    found.figures(figures, formats=["svg", "png"], paper="xian2025")
-    assert (figures / "sweeps.png").read_bytes().startswith(b"\x89PNG")
-    lines = list(csv.DictReader((figures / "sweeps.csv").read_text("utf-8").splitlines()))
-    assert [float(line["value"]) for line in lines] == pytest.approx(over_items)
-    assert sum(int(line["hits"]) for line in lines) == row.n_wrong
-    assert sum(int(line["n"]) for line in lines) == 4 * N_NAMES
-    assert len(lines) == BINS
-    # One span of each item was asked, with every name; no other names but these are allowed.
-    (coverage,) = names_of(found).coverage
-    assert (coverage.n_tried, coverage.n_spans_asked) == (4 * N_NAMES, 4)
-    assert coverage.share_of_asked.value == 1
-    assert coverage.n_allowed == coverage.n_spans * N_NAMES
+@pytest.mark.release
+def test_one_span_of_every_item_is_asked_with_every_name_that_is_not_excluded(
+    tmp_path: Path,
+) -> None:
+    n = len(NAMES_OF_NOTHING)
+    row = coverage(swept(tmp_path, NAMES_OF_NOTHING, 4, "plain"))
+    assert (row.n_items, row.n_tried, row.n_spans_asked) == (4, 4 * n, 4)
+    assert row.n_allowed == row.n_spans * n
+    one = swept(tmp_path, NAMES_OF_NOTHING, 1, "one")
+    item_id = next(t.item.id for t in Read.open(one.folder).trials if t.queries.asked)
+    item = ITEMS[item_id]
+    other = next(text for text in item.options if text != item.key_text)
+    excluded = [item.key_text.lower(), f"{item.key_text.lower()} sodium", other.lower()]
+    row = coverage(swept(tmp_path, [*NAMES_OF_NOTHING, *excluded], 1, "excluded"))
+    assert (row.n_tried, row.n_names) == (n, n + 3)
+    assert row.n_allowed == row.n_spans * n
+    assert row.share_of_asked.value == 1

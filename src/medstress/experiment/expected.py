@@ -23,7 +23,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.store.counts import EarlierAnswers, earlier_answers
 from medstress.store.database import FILE
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.task import AnyTask, Task
+from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
 WEIGHT = 8

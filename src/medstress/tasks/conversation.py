@@ -24,8 +24,16 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
-from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
-from medstress.tasks.option_order import order_of, put_back, shown_in
+from medstress.tasks.multiple_choice import (
+    Flow,
+    Task,
+    cut_off_prediction,
+    from_scores,
+    mark,
+    order_of,
+    put_back,
+    shown_in,
+)
 from medstress.tasks.prompt_sets import Exemplar, lettered, say, texts_hash
 from medstress.tasks.reading import DEFAULT, Marks, letter_read, without_thoughts
 from medstress.tasks.replies import (
@@ -37,7 +45,6 @@ from medstress.tasks.replies import (
     read_reply,
     schema_of,
 )
-from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 
 CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object", "cut off")
