@@ -1,4 +1,4 @@
-"""Experiment files, `--set` and categories of prompts with one thing wrong."""
+"""Experiment files, `--set` and rules of a set of prompts with one thing wrong."""
 
 from __future__ import annotations
 
