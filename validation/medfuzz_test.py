@@ -78,7 +78,11 @@ class PlantedStock(Stock):
     """A new text each time, or as many as a repertoire has."""
 
     repertoire = 10**9
-    n_taken = 0
+
+    @property
+    def n_distinct(self) -> int:
+        """Different texts given out."""
+        return min(self.n_taken, self.repertoire)
 
     def take(self) -> Candidate:
         """Return the next text."""

@@ -272,7 +272,7 @@ def _one_letter(run: Run) -> Iterator[Remark]:
 
 def _unknown_marks(run: Run) -> Iterator[Remark]:
     """Name the models most of whose replies hold a pair of marks that may hold their thoughts."""
-    from medstress.tasks.reading import unknown_marks
+    from medstress.tasks.reading import unknown_marks, without_thoughts
 
     for place, clean in run.answered.items():
         spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
@@ -283,15 +283,20 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
             for t in clean
             if isinstance(t.item, Question) and t.before and t.before.text
         ][:MOST_READ]
-        marked = (unknown_marks(text, spec.get("thoughts")) for text in texts)
+        own = spec.get("thoughts")
+        marked = (unknown_marks(text, own and (own[0], own[1])) for text in texts)
         pairs = Counter(marks for marks in marked if marks is not None)
         for marks, n in pairs.most_common(1):
             if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
+                is_cut = not without_thoughts(f"{marks[0]} {marks[1]}")
+                read = (
+                    "taken for a thought and left out" if is_cut else "read as part of the answer"
+                )
                 yield Remark(
                     rule="unknown_marks",
                     where=place,
                     sentence=f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} "
-                    f"hold {marks[0]} ... {marks[1]}, which is read as part of the answer. If it "
+                    f"hold {marks[0]} ... {marks[1]}, which is {read}. If it "
                     f'holds thoughts, set thoughts = ["{marks[0]}", "{marks[1]}"] of the model.',
                 )
 

@@ -103,11 +103,6 @@ class Stored(Protocol):
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-    def answers(
-        self, numbers: Sequence[int]
-    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
-        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
-
 
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.
@@ -255,6 +250,22 @@ class Reading(NamedTuple):
         return Reading(*(part[places] for part in self))
 
 
+def share_of(reading: Reading, units: Units) -> Estimate:
+    """Estimate a share, with its worst ends where answers are open (METHODS 1.5).
+
+    Args:
+        reading: what it counts.
+        units: of the answers, shape (levels, n).
+    """
+    hits, may = reading.hit[reading.counts], reading.may_count
+    estimate = rate(hits, units[:, reading.counts])
+    is_open = [reading.least[may] != reading.most[may], reading.counts != may]
+    if not any(part.any() for part in is_open):
+        return estimate
+    least, most = (rate(part[may], units[:, may]) for part in (reading.least, reading.most))
+    return with_worst(estimate, least, most)
+
+
 class Cell:
     """The trials behind one row: of one attack in one place, some seeds, all items or a slice.
 
@@ -350,6 +361,11 @@ class Cell:
         return self.arm.attack
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Data set, group, victim and attack, as rows of results name them."""
+        return {**self.place._asdict(), "attack": self.attack.label}
+
+    @property
     def budget(self) -> int:
         """The most queries an item; of an attack without a budget, the most that a trial asked."""
         return max(self.attack.budget, int(self.queries[:, 0].max()))
@@ -425,12 +441,7 @@ class Cell:
 
     def share(self, reading: Reading) -> Estimate:
         """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
-        estimate = rate(reading.hit[reading.counts], self.units[:, reading.counts])
-        if not (self.lacks.any() or self.open_clean.any() or self.unread.any()):
-            return estimate
-        may = reading.may_count
-        least, most = (rate(hits[may], self.units[:, may]) for hits in reading[3:])
-        return with_worst(estimate, least, most)
+        return share_of(reading, self.units)
 
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""

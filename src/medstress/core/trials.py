@@ -133,8 +133,6 @@ class Trial:
     """The letter of every answer, of attacks that ask variants of all items."""
     excluded: Mapping[str, int] | None = None
     """How many names are never drawn, by reason."""
-    distances: tuple[float, ...] = ()
-    """For attacks that ask every name: distance at the ends of classes of names, nearest first."""
     records: tuple[Mapping[str, Any], ...] = ()
     """What happened in each attempt, in order."""
     note: str | None = None

@@ -22,9 +22,7 @@ from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
 from medstress.engine.asking import Held, answer_all, consult, predict
 from medstress.engine.work import CallRound, Purpose, UnansweredError
-from medstress.tasks.flows import changed
-from medstress.tasks.multiple_choice import Flow
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
 
 

@@ -12,11 +12,9 @@ from medstress.core.items import Question
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.kinds import Tasks, VictimKeys, VictimRequest
-from medstress.tasks.few_shot import SPARE
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, Task, TextScore
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import wrapped
+from medstress.tasks.wrappers import SPARE, wrapped
 
 SHIPPED = "qstab"
 """The default prompt."""

@@ -18,7 +18,7 @@ from medstress.store.database import FILE
 from medstress.store.reader import RunReader
 
 if TYPE_CHECKING:
-    from medstress.tasks.task import AnyTask
+    from medstress.tasks.multiple_choice import AnyTask
     from medstress.tasks.templates import Template
 
 NOT_SHOWN = "prompt not shown"

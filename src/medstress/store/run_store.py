@@ -55,7 +55,6 @@ from medstress.store.rows import (
     update_metadata,
 )
 from medstress.store.views import (
-    DISTANCES,
     INQUIRIES,
     SIMILARITY,
     UNFINISHED,
@@ -423,10 +422,6 @@ class RunStore:
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
         self.write_findings(SIMILARITY, ((row, [embedder, one]) for row, one in values))
-
-    def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Append the distances at the class limits of trials that asked every name."""
-        self.write_findings(DISTANCES, ((row, list(ends)) for row, ends in values))
 
     def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
         """Append a finding about trials (row, JSON value) where it is new or changed."""

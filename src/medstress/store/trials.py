@@ -27,7 +27,6 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import REVIEW
-from medstress.store.codec import decode_answer
 from medstress.store.counts import Spending
 from medstress.store.database import FILE
 from medstress.store.opening import interpreting
@@ -165,24 +164,6 @@ class Folder:
                     firsts = {edits: query for query, edits in reversed(queries.items())}
                     repeats[number] = [q for q, edits in queries.items() if firsts[edits] != q]
             return repeats
-
-        return read(self.path, collect)
-
-    def answers(
-        self, numbers: Sequence[int]
-    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
-        """Return number of a trial -> (edits, answers) of its perturbed queries, in order.
-
-        Answers are those of the back end, one a call; a task says what they mean.
-        """
-
-        def collect(reader: RunReader) -> dict[int, list[tuple[tuple[Edit, ...], list[Any]]]]:
-            queries: dict[int, dict[int, tuple[tuple[Edit, ...], list[Any]]]] = defaultdict(dict)
-            for number, query, edits, body, tokens in reader.answered_queries(list(numbers)):
-                if query not in queries[number]:
-                    queries[number][query] = edits_of(orjson.loads(edits or "[]")), []
-                queries[number][query][1].append(decode_answer(body, *tokens))
-            return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
         return read(self.path, collect)
 
@@ -332,7 +313,6 @@ def trial_of(
         corrected=result.get("corrected"),
         answers=tuple(result.get("answers", ())),
         excluded=result.get("n_excluded"),
-        distances=tuple(result.get("distances", ())),
         records=tuple(result.get("records", ())),
         note=result.get("note"),
     )

@@ -11,7 +11,7 @@ INQUIRIES = "('asked', 'unanswered')"
 """Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
 UNFINISHED = ("failed", "unanswered", "cut_short")
 """Verdicts of trials that may begin again."""
-SIMILARITY, DISTANCES = "prompt_similarity", "distances"
+SIMILARITY = "prompt_similarity"
 """What is found about a trial after it has ended, by its name in the result."""
 
 _CALLS = """

@@ -31,8 +31,8 @@ from medstress.experiment.explain.shapley import (
     Masks,
     Owen,
     owen_values,
+    tree_of,
 )
-from medstress.experiment.explain.tree import tree_of
 from medstress.tasks.victim import Victim
 
 DIGITS = 9

@@ -34,7 +34,7 @@ from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.significance.controls import Stock, asks_writer
 from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim
 
 TEMPERATURE = 1.0
@@ -88,12 +88,11 @@ class Family:
     @property
     def price(self) -> ControlPrice:
         """The price of a control, with the likely statistic."""
-        own = getattr(self.tools.victim(self.trials[0]).task, "answer_by", None)
+        task = self.tools.victim(self.trials[0]).task
+        has_letters = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.LETTER
         return ControlPrice(
             null=Null(self.table.null),
-            statistic=(
-                Statistic.KEY_PROBABILITY if own is AnswerBy.LETTER else Statistic.SHARE_CORRECT
-            ),
+            statistic=Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT,
             attempts=self.attack.attempts,
             is_written=self.table.generator == "attacker",
         )
