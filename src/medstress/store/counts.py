@@ -92,7 +92,8 @@ def count(db: sqlite3.Connection) -> Counts:
     others["ahead"] = np.bincount(arm_of[ahead], minlength=n_arms)
     # Roles: the first trial of each computed call, unless it is a question of an analysis.
     inquiries = [
-        row for (row,) in db.execute(f"SELECT id FROM trials WHERE verdict IN {INQUIRIES}")
+        row
+        for (row,) in db.execute(f"SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}")
     ]
     is_counted = _firsts(number, np.ones(len(number), dtype=bool)) & is_computed
     is_counted &= ~np.isin(calls.trial, inquiries)

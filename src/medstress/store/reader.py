@@ -246,7 +246,8 @@ class RunReader:
             "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
             "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
             "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
-            f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
+            f"WHERE t.id IN (SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}) "
+            f"AND t.verdict IN {INQUIRIES} ORDER BY t.id"
         )
         for *place, result in rows:
             record = json.loads(result)
