@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
+from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from medstress.attacks.medfuzz.gates import Draft, evidence_in, objections
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
+from medstress.stats.estimate import wilson_ends
 from medstress.tasks.prompt_sets import EvidenceList, load_prompts
 
 RULES = load_prompts("patient_characteristics").rules
@@ -112,11 +116,8 @@ def test_the_list_keeps_the_share_that_the_docs_name(path):
     assert found["harmless"][0] / 150 <= 0.06
     docs = (Path(__file__).parents[4] / "docs" / "medfuzz.md").read_text("utf-8")
     for hit, n in found.values():
-        low, high = wilson_ends(hit, n)
-        assert (
-            f"{hit} of {n} ({hit / n:.0%} [{100 * low:.0f}, {100 * high:.0f}])".replace("%", " %")
-            in docs
-        )
+        low, high = (100 * end for end in wilson_ends(hit, n))
+        assert f"{hit} of {n} ({100 * hit / n:.1f} % [{low:.1f}, {high:.1f}])" in docs
 
 
 def test_pairs_hold_within_a_clause_and_pass_comes_first():
