@@ -98,7 +98,7 @@ These entries are there where the run has something of the kind:
 | `faithfulness` | `unfaithful` and rates of mention ([faithfulness](significance.md#faithfulness)) |
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
 | `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
-| `passages` | `gains`, `accuracies`, `evidence` ([passages](passages.md)) |
+| `passages` | `gains`, `evidence` ([passages](passages.md)) |
 | `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
 | `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
@@ -148,7 +148,7 @@ PARTS = (
 )
 """Classes whose fields stand in a row."""
 SCORES = """Rows of tagged texts have `precision`, `recall`, `f1` and the same with `_relaxed`, each
-also with `_after`, `_drop` and `_net_drop`, and `by_type`; rows of pairs `pearson` and
+also with `_after`, `_drop` and `_net_drop`; rows of pairs `pearson` and
 `spearman` likewise
 ([what they are](ner-and-similarity.md#what-is-measured)). `queries` is the ledger of the row:
 `asked, paid, cached, failed, ahead, baseline, other, interrupted`

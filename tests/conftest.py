@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -22,7 +22,8 @@ from hypothesis import settings
 from medstress.machine.cores import available_cores
 
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
-settings.register_profile("medstress", deadline=None)
+# Half of the usual number: the same examples come again every day.
+settings.register_profile("medstress", deadline=None, max_examples=50)
 settings.load_profile("medstress")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,6 +51,20 @@ def is_left_out(item: pytest.Item) -> bool:
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores: tests that wait for processes and browsers leave a core idle."""
     return min(available_cores() + 1, 8)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in no docstring of a test: there is none, and looking takes seconds."""
+    option = parent.config.option
+    asked = option.doctestmodules
+    option.doctestmodules = asked and not file_path.name.startswith("test_")
+    try:
+        return (yield)
+    finally:
+        option.doctestmodules = asked
 
 
 def pytest_collection_finish() -> None:

@@ -38,7 +38,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
-from medstress.engine.study import HoldConversations
+from medstress.engine.inquiry import HoldConversations
 from medstress.experiment.significance.controls import Stock
 from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.stats.estimate import wilson_ends
@@ -78,7 +78,11 @@ class PlantedStock(Stock):
     """A new text each time, or as many as a repertoire has."""
 
     repertoire = 10**9
-    n_taken = 0
+
+    @property
+    def n_distinct(self) -> int:
+        """Different texts given out."""
+        return min(self.n_taken, self.repertoire)
 
     def take(self) -> Candidate:
         """Return the next text."""

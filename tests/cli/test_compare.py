@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -13,14 +14,26 @@ from medstress.stats.power import detectable
 WORSE = ("luck < 40", "luck < 140")
 
 
-@pytest.fixture
-def two(bench, workbench):
+@pytest.fixture(scope="module")
+def made(workbench, tmp_path_factory):
     """Runs `a` and `b` of one experiment, 40 items and two seeds; B's function errs more often."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("compared"))
     bench.write_items(workbench.questions(40))
+    bench.tables["attack"] = [bench.attack("random", budget=3)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        assert bench.run(out=bench.root / "a") == 0
+        (bench.root / "victim.py").write_text(workbench.VICTIM.replace(*WORSE), encoding="utf-8")
+        assert bench.run(out=bench.root / "b") == 0
+    return bench
+
+
+@pytest.fixture
+def two(bench, made):
+    """A copy of both runs and of what they read."""
+    shutil.copytree(made.root, bench.root, dirs_exist_ok=True)
     bench.tables["experiment"]["seeds"] = [0, 1]
-    assert bench.run(out=bench.root / "a") == 0
-    (bench.root / "victim.py").write_text(workbench.VICTIM.replace(*WORSE), encoding="utf-8")
-    assert bench.run(out=bench.root / "b") == 0
     return bench
 
 

@@ -92,14 +92,6 @@ def test_time_is_that_of_a_run_of_the_same_model(bench, medstress):
     assert dry(bench).total.minutes is None
 
 
-def test_time_is_that_of_the_shared_cache(bench, medstress, tmp_path):
-    bench.tables["experiment"]["cache"] = "shared"
-    assert medstress(*bench.arguments(out=tmp_path / "deep" / "run")).code == 0
-    costs = dry(bench)
-    assert costs.total.minutes > 0
-    assert "(assumed)" in said(costs)
-
-
 def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
     told = medstress(*priced.arguments())
     assert told.code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import polars
 import pytest
 
 from medstress.api.run import Run
@@ -65,30 +64,6 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
 
 
 @pytest.mark.release
-def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
-    """The victim's own log: every n in a run of its own, against the grid in one."""
-    assert tune().code == 0
-    (grid,) = Run(bench.out / "tuning").tuning()["grids"]
-    rows = rows_of(bench.out / "tuning")
-    assert grid["n_asked"] == sum(row.n_asked for row in rows)
-    assert grid["n_paid"] == sum(row.n_paid for row in rows)
-    alone = 0
-    split = items_of(bench.out / "tuning")
-    bench.write_items(
-        row
-        for row in map(json.loads, (bench.root / "items.jsonl").read_text("utf-8").splitlines())
-        if row["id"] in split
-    )
-    del bench.tables["tune"]
-    for n in (-30, -5, 5, 30):
-        bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": n}]
-        out = bench.root / f"alone{n}"
-        assert bench.run(out=out) == 0
-        alone += sum(row.n_paid for row in rows_of(out))
-    assert grid["n_paid"] < alone
-
-
-@pytest.mark.release
 def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     whole = tune("--out", bench.root / "whole")
     n_calls = len(bench.received())
@@ -107,37 +82,6 @@ def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
 
 
 @pytest.mark.release
-def test_the_maximum_on_the_same_items_is_one_run_and_says_that_it_is_optimistic(
-    bench, tune, medstress
-):
-    told = tune("--set", "tune.choices=as_published")
-    assert told.code == 0
-    assert items_of(bench.out) == {f"q{i}" for i in range(60)}
-    assert not (bench.out / "tuning").exists()
-    again = medstress("summary", bench.out, "--json")
-    summary = json.loads(again.out)
-    assert summary["tuning"]["optimistic"] is True
-    assert summary["tuning"]["part"] == "same_items"
-    assert all(choice["reported_on"] is None for choice in summary["tuning"]["choices"])
-    assert "tuned_on_reported" in {warning["rule"] for warning in summary["warnings"]}
-
-
-@pytest.mark.release
-def test_other_commands_work_on_both_folders(bench, tune, medstress):
-    assert tune().code == 0
-    for folder in (bench.out, bench.out / "tuning"):
-        assert "The chosen n" in medstress("summary", folder).out
-        assert medstress("report", folder).code == 0
-        page = (folder / "report.html").read_text("utf-8")
-        assert "The chosen n" in page
-        to = folder / "trials.parquet"
-        assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
-        assert polars.read_parquet(to).height == len(rows_of(folder))
-    summary = json.loads(medstress("summary", bench.out / "tuning", "--json").out)
-    assert "tuning_split" in {warning["rule"] for warning in summary["warnings"]}
-
-
-@pytest.mark.release
 def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
     bench.tables["victim"].append({"name": "mock", "backend": "mock"})
     bench.tables["attack"][0]["budget"] = 1
@@ -147,19 +91,6 @@ def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
     assert {(row.victim, row.attack) for row in rows} == chosen
     assert len(chosen) == 4
     assert Run(bench.out).manifest()["complete"]
-
-
-@pytest.mark.release
-def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
-    assert tune("--set", "tune.budget=1").code == 0
-    assert {row.n_asked for row in rows_of(bench.out / "tuning")} <= {0, 1}
-    assert max(row.n_asked for row in rows_of(bench.out)) > 1
-    for choice in Run(bench.out).tuning()["choices"]:
-        attack = next(
-            r for r in Run(bench.out).summary()["results"] if r["attack"] == choice["attack"]
-        )
-        at_1 = {key: attack["asr_at"][0][key] for key in choice["reported_on"]["estimate"]}
-        assert choice["reported_on"]["estimate"] == at_1
 
 
 def test_a_dry_run_asks_nothing_and_bounds_both_runs(bench, tune):

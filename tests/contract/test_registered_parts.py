@@ -60,7 +60,7 @@ from medstress.testing import (
     tiny_resources,
 )
 
-ITEMS = tiny_questions(5)
+ITEMS = tiny_questions(3)
 
 BRANDS = NamePairs(
     (("Nexodrel", "Abrotine"), ("Ovaquine", "Abrotine"), ("Rez", "Fuxapril"), ("Lux", "Kuvramil"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -10,11 +11,9 @@ import pytest
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
-from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.experiment.audit.verify import verify_folder
-from medstress.experiment.prepare import prepare
 from medstress.experiment.transfer import replacements
 from medstress.testing import PerturbationTable, tiny_resources
 from rows import rows_of
@@ -46,8 +45,7 @@ def _answer(prompt):
 '''
 
 
-@pytest.fixture
-def two(bench):
+def planted(bench):
     """Victim `one` falls for -statin and -olol, `other` for -statin alone."""
     for name, weak in (("one", ("statin", "olol")), ("other", ("statin",))):
         (bench.root / f"{name}.py").write_text(f"WEAK = {weak!r}\n{PLANTED}", encoding="utf-8")
@@ -60,12 +58,34 @@ def two(bench):
     return bench
 
 
-@pytest.mark.release
-def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
-    rows = rows_of(run(two.write(), two.out))
+@pytest.fixture
+def two(bench):
+    return planted(bench)
+
+
+@pytest.fixture(scope="module")
+def made(workbench, tmp_path_factory):
+    """The run of both, made once."""
+    bench = planted(workbench.Bench(tmp_path_factory.mktemp("analysed")))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        run(bench.write(), bench.out)
+    return bench
+
+
+@pytest.fixture
+def done(made, two):
+    """A copy of that run, which can go on."""
+    shutil.copytree(made.root, two.root, dirs_exist_ok=True)
+    return two
+
+
+def test_transfer_of_planted_victims_is_what_their_weaknesses_say(made):
+    rows = made.rows()
     table = {
         (row["attack"], row["source"], row["target"]): row
-        for row in two.summary()["transfer"]["rows"]
+        for row in made.summary()["transfer"]["rows"]
     }
     for attack in ("random", "nearest"):
         flipped = [r for r in rows if (r.attack, r.victim, r.verdict) == (attack, "one", "flipped")]
@@ -77,10 +97,10 @@ def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
         assert table[attack, "one", "one"]["transfer"]["value"] == 1
 
 
-def test_reuse_of_planted_victims_is_one_for_the_first_name_on(two):
+def test_reuse_of_planted_victims_is_one_for_the_first_name_on(made):
     """Every name that ever succeeded succeeds wherever it is put."""
-    rows = rows_of(run(two.write(), two.out))
-    found = two.summary()["reuse"]["asked"]
+    rows = made.rows()
+    found = made.summary()["reuse"]["asked"]
     assert [row["m"] for row in found] == [1, 4] * 4
     for row in found:
         assert (row["reuse"]["hits"], row["reuse"]["n"]) == (11, 11)
@@ -91,8 +111,8 @@ def vars_of(row):
     return {"item_id": row.item_id, "verdict": row.verdict.value}
 
 
-def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
-    with_analysis = run(two.write(), two.out)
+def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(done):
+    two, with_analysis = done, Run(done.out)
     told = with_analysis.read().folder.inquiries
     summary = with_analysis.summary()
     del two.tables["analysis"]
@@ -117,7 +137,7 @@ def analyses_of(summary):
     return {name: summary[name] for name in ("transfer", "reuse", "scaling")}
 
 
-def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_same(two):
+def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_same(two, made):
     analysis = two.tables.pop("analysis")
     run(two.write(), two.out)
     n_plain = len(two.received())
@@ -127,12 +147,11 @@ def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_sam
     assert n_calls > n_plain
     assert analyses_of(run(two.write(), two.out).summary()) == analyses_of(late)
     assert len(two.received()) == n_calls
-    at_once = run(two.write(), two.root / "at_once").summary()
-    assert analyses_of(at_once) == analyses_of(late)
+    assert analyses_of(made.summary()) == analyses_of(late)
 
 
-def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
-    whole = run(two.write(), two.root / "whole").summary()
+def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two, made):
+    whole = made.summary()
     n_all = whole["performance"]["calls"]
     limit = f"experiment.max_queries={n_all - 5}"
     stopped = run(two.write(), two.out, overrides=[limit]).summary()
@@ -144,9 +163,9 @@ def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
     assert resumed["performance"]["calls"] == n_all
 
 
-def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
+def test_an_interrupted_analysis_is_finished_from_its_journal(done, workbench):
     """As after a kill: some inquiries have no verdict yet, their answers and exchanges are kept."""
-    whole = run(two.write(), two.out).summary()
+    two, whole = done, done.summary()
     n_calls = len(two.received())
     with workbench.forged(two.out) as db:
         db.execute("DELETE FROM verdicts WHERE verdict = 'asked' AND trial % 2")
@@ -176,7 +195,7 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
 
 @pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(
-    two, workbench, is_killed
+    two, workbench, made, is_killed
 ):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
@@ -187,7 +206,7 @@ def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one
     two.tables["experiment"]["seeds"] = [0, 1]
     run(two.write(), two.out)
     extended = run(two.write(), two.out, retry_failed=True)
-    fresh = run(two.write(), two.root / "fresh")
+    fresh = Run(made.out)
     assert extended.manifest()["superseded"], "other names lead"
     assert "superseded" not in fresh.manifest()
     assert verify_folder(two.out).holds
@@ -197,9 +216,9 @@ def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one
     assert extended["root"] == fresh["root"]
 
 
-def test_a_follow_up_that_is_asked_today_cannot_be_called_superseded(two, workbench):
+def test_a_follow_up_that_is_asked_today_cannot_be_called_superseded(done, workbench):
     """The root leaves out what others have replaced; so no follow-up can be hidden from it."""
-    run(two.write(), two.out)
+    two = done
     assert verify_folder(two.out).holds
     with workbench.forged(two.out) as db:
         own = "SELECT trial_id FROM trials t JOIN verdicts v ON v.trial = t.id WHERE verdict = ?"
@@ -251,27 +270,15 @@ def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
     assert two.received() == []
 
 
-def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(two):
-    manifest = run(two.write(), two.out).manifest()
-    assert manifest["victims"]["other"]["parameters"] == 1e9
-    (row, _) = two.summary()["scaling"]["size"]
+def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(made):
+    assert Run(made.out).manifest()["victims"]["other"]["parameters"] == 1e9
+    (row, _) = made.summary()["scaling"]["size"]
     assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
 
 
-@pytest.mark.release
-def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
-    assert medstress_cli(["run", str(two.write()), "--dry-run", "--quiet"]) == 0
-    # 11 items x 3 trials (two seeds and one) x 2 victims; 11 x 2 attacks x 2 victims x 4 names.
-    queries = capsys.readouterr().out.split("Estimate")[0].splitlines()
-    assert queries[2].split()[-2:] == ["Transfer", "Reuse"]
-    assert queries[-1].split()[0] == "all"
-    assert queries[-1].split()[-2:] == ["66", "176"]
-
-
-def test_coverage_and_edits_are_read_off_what_was_asked(two):
-    run(two.write(), two.out)
-    names = Read.open(two.out).of(NAMES)
-    rows = [row for row in rows_of(Run(two.out)) if row.attack == "nearest" and row.victim == "one"]
+def test_coverage_and_edits_are_read_off_what_was_asked(made):
+    names = Read.open(made.out).of(NAMES)
+    rows = [row for row in made.rows() if row.attack == "nearest" and row.victim == "one"]
     n = sum(row.n_asked for row in rows)
     (row,) = [r for r in names.coverage if (r.attack, r.victim) == ("nearest", "one")]
     assert (row.n_tried, row.n_names) == (n, 40)
@@ -280,37 +287,6 @@ def test_coverage_and_edits_are_read_off_what_was_asked(two):
     assert sum(cell.asr_at_1.n for cell in cells) == len(eligible)
     at_1 = sum(row.first_success == 1 for row in eligible)
     assert sum(c.asr_at_1.value * c.asr_at_1.n for c in cells) == pytest.approx(at_1)
-
-
-def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
-    two.tables["attack"] = {"name": "entity_substitution", "sampler": "exhaustive"}
-    two.tables["analysis"] = {}
-    found = run(two.write(), two.out)
-    rows = [row for row in rows_of(found) if row.victim == "one" and row.verdict == "flipped"]
-    names = Read.open(two.out).of(NAMES)
-    (sweep, _) = sorted(names.sweeps, key=lambda row: row.victim != "one")
-    assert sweep.n_asked == sum(row.n_asked for row in rows)
-    assert sweep.n_items == len(rows) > 0
-    prepared = prepare(two.write())
-    group = prepared.groups[0].perturbations
-    items = {item.id: item for item in prepared.datasets[0].questions}
-    put = [group.names[i] for row in rows for i in group.allowed(items[row.item_id])]
-    weak = [name for name in put if name.endswith(("statin", "olol"))]
-    assert len(put) == sweep.n_asked
-    assert 0 < sweep.n_wrong == len(weak) < sweep.n_asked
-    assert sum(cell.success.n for cell in sweep.classes) >= sweep.n_items
-    # The distances at the ends of its classes are stored with every trial, the nearest first.
-    assert all(cell.distance is not None for cell in sweep.classes)
-    for one in sweep.items:
-        assert list(one.distances) == sorted(one.distances)
-        h = group.distances(items[one.item_id].key_text)
-        allowed = sorted(h[i] for i in group.allowed(items[one.item_id]))
-        ends = one.distances[0], one.distances[-1]
-        assert ends == (pytest.approx(allowed[0]), pytest.approx(allowed[-1]))
-    for row in names.coverage:
-        assert row.share_of_asked.value == 1
-    # No budget, so no curve to recommend one from.
-    assert not found.summary().get("scaling", {"curves": []})["curves"]
 
 
 def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():

@@ -11,7 +11,6 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
-from medstress.core.errors import DataError
 from rows import rows_of
 
 VICTIM = '''
@@ -160,23 +159,6 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
     assert warning["where"][-1] == "too little"
     for trial in found.read().trials:
         assert trial.queries.probes == (3 if trial.arm.attack.label == "enough" else 0)
-
-
-def test_a_threshold_that_admits_no_name_makes_items_not_attackable(folder: Path) -> None:
-    zoo = {"name": "discrete_zoo", "budget": 3, "candidates": 2, "similarity_threshold": 0.99}
-    row = row_of(run("edited", zoo))
-    assert (row["n_not_attackable"], row["n_eligible"], row["n_never_asked"]) == (N, 0, 0)
-    assert row["asr"]["value"] is None
-
-
-def test_a_mention_that_cuts_a_word_stops_the_run_before_any_question(folder: Path) -> None:
-    lines = (folder / "items.jsonl").read_text("utf-8").splitlines()
-    bad = json.loads(lines[4])
-    bad["mentions"][1]["end"] = 3
-    lines[4] = json.dumps(bad)
-    (folder / "items.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(DataError, match=r"line 5: .*got 'ulo' at \[0, 3\) of B, which cuts"):
-        run("edited", {"sampler": "random", "budget": 2})
 
 
 def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder: Path) -> None:

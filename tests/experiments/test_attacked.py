@@ -50,7 +50,7 @@ N = 40
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Questions, names, victims, and in `source` a run: random names with 4 queries."""
+    """Questions, names, victims, in `source` a run (random names, 4 queries), its `set.jsonl`."""
     folder = tmp_path_factory.mktemp("attacked")
     write_inputs(folder)
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
@@ -64,7 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 attack=attack,
             ),
             out="source",
-        )
+        ).export("attacked", "set.jsonl")
     return folder
 
 
@@ -114,9 +114,7 @@ def source(folder: Path) -> Run:
 def replay(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dict[str, Any]:
     """An experiment that has neither names nor mentions of its own."""
     return tables(
-        target,
-        dataset={"name": "attacked", "path": path},
-        attack={"name": "attacked", **attack},
+        target, dataset={"name": "attacked", "path": path}, attack={"name": "attacked", **attack}
     )
 
 
@@ -222,7 +220,6 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
 
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
-    write(source)
     same = ms.run(replay(budget=4), out="same")
     (before, _), (attack, control) = pooled(source), pooled(same)
     for name in ("n_flipped", "n_eligible", "n_held"):
@@ -238,7 +235,6 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
 
 
 def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
-    write(source)
     one = ms.run(replay(), out="one")
     assert "stored_attack" not in rules(one)
     row, control = pooled(one)
@@ -250,7 +246,6 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -
 def test_check_suggests_the_run_that_asks_the_stored_edits(
     source: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(source)
     assert medstress_cli(["check", "set.jsonl", "--set", "entities.embedding=ngram"]) == 0
     command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
     assert command == "medstress run --data set.jsonl --model NAME --attack attacked"
@@ -266,7 +261,6 @@ def test_check_suggests_the_run_that_asks_the_stored_edits(
 
 
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:
-    write(source)
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
     assert control["attack"] == "entity_substitution / no_op"
@@ -277,7 +271,6 @@ def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: 
 
 
 def test_a_limit_draws_from_the_whole_set(source: Run) -> None:
-    write(source)
     few = replay()
     few["dataset"] |= {"limit": 5, "sample_seed": 3}
     found = ms.run(few, out="few")
@@ -292,7 +285,6 @@ def flips(row: dict[str, Any]) -> bool:
 
 def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, said: Any) -> None:
     """`other` is truly better here, and would be called better whatever it is."""
-    write(source)
     rewrite("flips.jsonl", [row for row in lines() if flips(row)])
     runs = [ms.run(replay("flips.jsonl", t), out=t) for t in ("knows", "other")]
     repeats = pooled(runs[0])[0]
@@ -305,7 +297,6 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
 
 
 def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
-    write(source)
     rewrite("some.jsonl", lines()[:-3])
     runs = [ms.run(replay("some.jsonl", t), out=t) for t in ("knows", "other")]
     with pytest.raises(UsageError) as error:
@@ -314,7 +305,6 @@ def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
 
 
 def test_the_source_stands_against_a_replay(source: Run) -> None:
-    write(source)
     found = ms.compare(source, ms.run(replay(target="other"), out="other"))
     (row,) = found.deciding
     assert (found.factor, row.metric) == ("victim", "asr")
@@ -322,7 +312,6 @@ def test_the_source_stands_against_a_replay(source: Run) -> None:
 
 
 def test_a_folder_with_other_edits_is_refused(source: Run) -> None:
-    write(source)
     ms.run(replay(), out="run")
     rows = lines()
     rows[0]["attacked"][0]["queries"][0]["edits"][0]["replacement"] = "changed99ib"
@@ -403,7 +392,6 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
 def test_a_damaged_file_is_refused_by_line_and_field(
     source: Run, said: Any, how: str, word: str
 ) -> None:
-    write(source)
     rewrite("set.jsonl", broken(lines(), how))
     with pytest.raises(DataError) as error:
         ms.run(replay(), out="run")
@@ -447,7 +435,6 @@ def test_a_file_of_another_form_is_refused(folder: Path, name: str, text: str) -
 def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_asked(
     source: Run, said: Any, changes: dict[str, Any], word: str
 ) -> None:
-    write(source)
     with pytest.raises(UsageError) as error:
         ms.run({**replay(), **changes}, out="run")
     said(str(error.value), word)

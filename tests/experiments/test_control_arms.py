@@ -50,20 +50,6 @@ def rules(run: Run) -> set[str]:
 
 
 @pytest.mark.release
-def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
-    run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
-    assert labels(run) == {"random", "random / no_op", "nearest", "nearest / no_op"}
-    rows = rows_of(run)
-    assert {(r.attack, r.arm) for r in rows if r.arm != "attack"} == {
-        ("random / no_op", "no_op"),
-        ("nearest / no_op", "no_op"),
-    }
-    by_attack = {row["attack"]: row for row in run.summary()["results"]}
-    assert by_attack["random / no_op"]["control_of"] == "random"
-    assert set(by_attack["random"]["asr_net"]) == {"no_op"}
-
-
-@pytest.mark.release
 def test_with_every_control_harmless_edits_are_named_first_where_they_take_as_much(
     tmp_path: Path,
 ) -> None:

@@ -79,14 +79,6 @@ def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted):
     assert set(found[1]) >= {"metric", "at_budget", "control", "slice", "against", "reason"}
 
 
-def test_unreadable_answers_may_miss_a_criterion_that_the_rate_would_meet(planted):
-    bench = planted(0.0, unreadable=range(10), metric="asr", max_high=0.2)
-    assert bench.run() == 3
-    found = judged(bench)
-    assert found["estimate"]["value"] == 0
-    assert found["estimate"]["high"] < 0.2 < found["estimate"]["worst"][1]
-
-
 def test_failed_trials_go_before_missed_criteria(planted):
     bench = planted(0.9, metric="asr", max_high=0.1)
     victim = bench.root / "victim.py"
@@ -96,24 +88,6 @@ def test_failed_trials_go_before_missed_criteria(planted):
     victim.write_text(text, encoding="utf-8")
     bench.tables["victim"][0]["batch_size"] = 1
     assert bench.run() == 1
-    assert judged(bench)["met"] is False
-
-
-def test_a_run_in_which_every_answer_is_unreadable_is_a_fault(planted):
-    bench = planted(n=8, unreadable=range(8), metric="asr", max_high=0.9)
-    bench.tables["require"].append({"metric": "accuracy", "min_low": 0.1})
-    assert bench.run() == 1
-    assert [judged(bench, i)["met"] for i in (0, 1)] == [None, False]
-
-
-def test_an_incomplete_run_is_not_judged(planted):
-    bench = planted(0.9, metric="asr", max_high=0.1)
-    bench.tables["experiment"]["max_queries"] = 30
-    assert bench.run() == 0
-    found = judged(bench)
-    assert (found["met"], found["reason"]) == (None, "the run is not complete")
-    del bench.tables["experiment"]["max_queries"]
-    assert bench.run() == 3
     assert judged(bench)["met"] is False
 
 
@@ -203,46 +177,6 @@ def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted)
 
 
 @pytest.mark.release
-def test_slices_have_rows(planted):
-    bench = planted(0.3)
-    bench.tables["slices"] = {"by": ["subject", "rare", "key", "type", "option_length"]}
-    run(bench.write(), bench.out)
-    slices = Run(bench.out).summary()["slices"]
-    by = {(row["by"], row["value"]): row for row in slices}
-    assert by["subject", "heart"]["n_items"] == 30
-    assert by["subject", "lung"]["n_items"] == 29  # one cannot be attacked
-    assert by["rare", "yes"]["asr"]["n"] == 1
-    assert ("type", "T121 (Pharmacologic Substance)") in by
-    assert {row["value"] for row in slices if row["by"] == "key"} == set("ABCD")
-    assert {row["by"] for row in slices} == {"subject", "rare", "key", "type", "option_length"}
-    assert Run(bench.out).manifest()["slices"]["label"] == "pre-specified"
-
-
-@pytest.mark.release
-def test_every_slice_must_meet_a_criterion_on_slices(planted):
-    bench = planted(0.0, n=120, metric="asr", max_high=0.2, slice={"by": "subject"})
-    bench.tables["slices"] = {"by": ["subject"]}
-    assert bench.run() == 0
-    bench.tables["require"][0]["slice"] = {"by": "rare"}
-    bench.tables["slices"] = {"by": ["subject", "rare"]}
-    assert bench.run("--fresh") == 3
-    assert judged(bench)["slice"] == {"by": "rare", "value": "yes"}
-
-
-def test_slices_that_came_after_the_first_query_are_post_hoc(planted):
-    bench = planted(0.3)
-    run(bench.write(), bench.out)
-    bench.tables["slices"] = {"by": ["subject"]}
-    run(bench.write(), bench.out)
-    assert Run(bench.out).manifest()["slices"]["label"] == "post hoc"
-    warnings = Run(bench.out).summary()["warnings"]
-    assert "post_hoc_slices" in {one["rule"] for one in warnings}
-    del bench.tables["slices"]
-    run(bench.write(), bench.out)
-    assert Run(bench.out).summary()["slices"] == []
-
-
-@pytest.mark.release
 def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     bench = planted(0.3)
     rows = workbench.questions(60)
@@ -263,24 +197,6 @@ def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     run(bench.write(), bench.out)
     after = Run(bench.out).manifest()["slices"]
     assert (after["cuts"], after["label"]) == (before, "pre-specified")
-
-
-@pytest.mark.release
-def test_lengths_that_tie_make_two_slices(planted, workbench, capsys):
-    bench = planted(0.3)
-    rows = workbench.questions(60)
-    for i, row in enumerate(rows):
-        row["stem"] = row["stem"].ljust(40 + 5 * (i % 2), "?")
-    bench.write_items(rows)
-    bench.tables["slices"] = {"by": ["question_length"]}
-    assert bench.run("--dry-run") == 0
-    cut = "question_length of cases after 40 characters (two slices, because"
-    assert cut in capsys.readouterr().out
-    run(bench.write(), bench.out)
-    assert {row["value"]: row["n_items"] for row in Run(bench.out).summary()["slices"]} == {
-        "up to 40 characters": 29,
-        "41 characters and more": 30,
-    }
 
 
 @pytest.mark.parametrize("attack", ["near", "near n=-5"])
@@ -516,28 +432,6 @@ def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
         run(bench.write(), bench.out)
     said(str(error.value), *words)
     assert not bench.out.exists()
-
-
-@pytest.mark.release
-def test_criteria_on_a_control_and_net_of_it(planted):
-    bench = planted(0.5, n=120)
-    bench.tables["experiment"]["controls"] = ["no_op"]
-    bench.tables["slices"] = {"by": ["subject"]}
-    bench.tables["require"] = [
-        {"metric": "control", "max_high": 0.1},
-        {"metric": "asr_net", "min_low": 0.3, "control": "no_op", "at_budget": 2},
-        {"metric": "asr_net", "min_low": 0.2, "slice": {"by": "subject"}},
-        {"metric": "asr_net", "min_low": 0.9},
-        {"metric": "asr", "max_high": 0.1, "where": {"attack": "random / no_op"}},
-        {"metric": "asr", "min_low": 0.2},
-    ]
-    assert bench.run() == 3
-    found = Run(bench.out).summary()
-    assert [each["met"] for each in found["requirements"]] == [True, True, True, False, True, True]
-    assert found["requirements"][0]["control"] == "no_op"
-    by = {row["value"]: row for row in found["slices"]}
-    assert by.keys() == {"heart", "lung"}
-    assert by["heart"]["asr_net"]["no_op"]["value"] == by["heart"]["asr"]["value"]
 
 
 def test_which_control_is_meant_has_to_be_known(planted, said):

@@ -48,18 +48,6 @@ def asked() -> dict[str, int]:
     return {row["payer"]: row["calls"] for row in performance["spending"]}
 
 
-@pytest.mark.parametrize("name", [name for name in GOLDENS if name not in ("killed", "shards")])
-def test_no_model_is_asked_more_than_the_bound(name: str, workplace: Path) -> None:
-    costs = planned(GOLDENS[name].files)
-    calls = asked()
-    bounds = {cost.model: cost.calls for cost in costs.costs}
-    assert calls.keys() <= bounds.keys()
-    assert all(0 < n <= bounds[model] for model, n in calls.items())
-    assert costs.total.calls == sum(bounds.values())
-    for cost in costs.costs:
-        assert 0 < cost.about_queries <= cost.bound
-
-
 def test_a_model_that_is_always_right_is_asked_for_every_budget(workplace: Path) -> None:
     """No success ends a search early; names that several samplers draw are paid once."""
     files = substitution(victim("right") + SAMPLERS.replace("budget = 5", "budget = 7"))

@@ -264,13 +264,11 @@ def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder: 
     rows = rows_of(Run(folder / "run"))
     explain(folder, *(row.trial_id for row in rows if row.verdict is Verdict.HELD))
     summary = Run(folder / "run").summary()
-    found = {row["regime"]: row for row in summary["explanations"]["rows"] if not row["attack"]}
+    found = {row["regime"]: row for row in summary["explanations"]["rows"]}
     for row in (found[None], found["n>0"]):
         assert (row["kind"], row["n"] > 0) == ("failed", True)
         for top in (row["top_before"], row["top_after"]):
             assert top["edit"]["share"]["value"] == 0.0
-            assert top["elsewhere"]["share"]["value"] == 1.0
-        assert (row["edit_after"]["hits"], row["edit_after"]["n"]) == (0, row["n"])
         moved = row["top_changed"]
         assert (moved["value"], moved["low"]) == (0.0, 0.0)
         assert moved["high"] < 0.5
@@ -350,7 +348,7 @@ def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
     n = Run(folder / "run").summary()["explanations"]["n_successes"]
     explain(folder, evaluations=20, mask="")
     summary = Run(folder / "run").summary()
-    rows = [row for row in summary["explanations"]["rows"] if row["attack"] is row["regime"]]
+    rows = [row for row in summary["explanations"]["rows"] if row["regime"] is None]
     assert {(row["mask"], row["n"]) for row in rows if row["kind"] == "success"} == {
         ("...", n),
         ("", n),

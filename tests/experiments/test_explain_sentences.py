@@ -90,7 +90,7 @@ def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
         assert values.sum() == pytest.approx(1.0)
         tops = top_places(one, one.before)
         assert tops is not None
-        assert (tops["key"][0], tops["edit"][0]) == (1.0, 1.0)
+        assert (tops["answer"][0], tops["edit"][0]) == (1.0, 1.0)
         # The tagger marks nothing, whatever it is shown of the edited sentence.
         assert not one.after.values.any()
 
@@ -126,6 +126,6 @@ def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     assert "the score" in text
     assert "right answer" not in text
     assert "option that was answered" not in text
-    assert "In the right option" not in text
+    assert "In the chosen option" not in text
     assert "failed" not in text.partition("Failed attacks are explained")[0]
     assert "of 2 pairs" in text

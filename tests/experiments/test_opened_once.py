@@ -14,8 +14,6 @@ from medstress.analyses.run import Run as Read
 from medstress.analyses.summary import results_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.asking import run_tests
-from medstress.experiment.prepare import Watcher
 from medstress.store import reader, trials
 from medstress.testing import tiny_questions
 from rows import rows_of
@@ -147,24 +145,3 @@ def test_what_is_asked_of_one_reading_is_computed_once(
     assert "results" in first
     assert all(result is first[name] for name, result in results_of(run))
     assert counts["trials"] == len(run.trials)
-
-
-@pytest.mark.release
-def test_trials_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
-    experiment = {
-        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
-        "victim": {"name": "rule", **of(folder, "target")},
-        "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},
-        "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "items": [f"tiny-{i}" for i in range(N_ITEMS)]},
-        "analysis": {"transfer": True},
-    }
-    run = ms.run(experiment, folder / "tested")
-    assert counts["trials"] == 2 * N_ITEMS, "once for the tests, once for the kept summary"
-    (tested,) = run.summary()["significance"]
-    assert len(tested["items"]) == 2
-    counts.clear()
-    experiment["test"] |= {"controls": 31}
-    run_tests(run.folder, experiment, Watcher())
-    assert counts["trials"] == N_ITEMS

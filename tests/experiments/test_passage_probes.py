@@ -15,7 +15,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.report.review.room import make_room
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 from rows import rows_of
 
 VICTIM = '''
@@ -75,7 +75,7 @@ def hashing(prompts):
     digests = (hashlib.sha256(prompt.encode()).digest() for prompt in prompts)
     return [{"answer": "ABCD"[digest[0] % 4]} for digest in digests]
 '''
-N = 60
+N = 20
 SWAP, OTHER, NONE = ({"name": f"passage_{name}"} for name in ("swap", "other", "none"))
 TRUE, FALSE = ({"name": "passage_distractor", "says": s} for s in ("true", "contradicting"))
 
@@ -294,7 +294,7 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
 ) -> None:
     found = run({"hashing": "qstab", "rememberer": "open_book"}, {"name": "no_op"})
     row = row_of(found, "hashing", "no_op")
-    assert row["n_eligible"] >= 8
+    assert row["n_eligible"] >= 5
     assert row["asr"]["value"] >= 0.9
     assert row["n_unchanged"] == 0
     careful = row_of(found, "rememberer", "no_op")

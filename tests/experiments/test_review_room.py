@@ -19,7 +19,7 @@ from medstress.report.review.room import disputed_room, make_room
 from medstress.report.review.routes import routes
 from medstress.report.review.verdicts import reviews_from
 from medstress.stats.estimate import wilson
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 from rows import rows_of
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import polars
@@ -57,23 +56,6 @@ def test_trials_are_independent_of_batch_size_and_of_the_order_of_items(bench, w
         run(bench.write(), bench.root / f"by{size}")
         expected = expected or told(bench.root / f"by{size}")
         assert told(bench.root / f"by{size}") == expected
-
-
-def test_identical_calls_are_made_once_whoever_asks(bench):
-    run(bench.write(), bench.out)
-    prompts = Counter(prompt for _, prompt in bench.received())
-    # Twice at most: once for the attack, once for a flip check, which is asked anew.
-    assert max(prompts.values()) <= 2
-    rows = bench.rows()
-    checked = {row.prompt_after for row in rows if row.verdict == "flipped"}
-    assert {prompt for prompt, n in prompts.items() if n == 2} == checked
-
-
-def test_without_the_flip_check_no_prompt_is_asked_twice(bench):
-    bench.tables["experiment"]["flip_check"] = False
-    run(bench.write(), bench.out)
-    assert max(Counter(prompt for _, prompt in bench.received()).values()) == 1
-    assert {row.repeats for row in bench.rows()} == {None}
 
 
 def test_items_that_cannot_be_attacked_are_counted_and_never_asked(bench):
@@ -178,26 +160,6 @@ def batches(monkeypatch):
     monkeypatch.setattr(MockBackend, "answer", looking)
     monkeypatch.setattr(MockBackend, "__init__", eager)
     return sizes
-
-
-def test_no_batch_is_larger_than_the_back_end_allows(bench, batches):
-    bench.tables["victim"] = [{"name": "m", "backend": "mock", "batch_size": 4}]
-    run(bench.write(), bench.out)
-    assert max(batches) <= 4
-
-
-def test_a_limit_of_queries_holds_for_back_ends_that_work_ahead(bench, batches):
-    bench.tables["victim"] = [{"name": "m", "backend": "mock", "batch_size": 8}]
-    for most in range(12, 60, 5):
-        run(bench.write(), bench.out, overrides=[f"experiment.max_queries={most}"])
-        assert sum(batches) <= most
-
-
-def test_a_limit_that_cuts_a_query_of_two_calls_in_half_ends_the_run(bench):
-    bench.tables["victim"] = [
-        {"name": "m", "backend": "mock", "answer_by": "text", "text_score": "unconditional"}
-    ]
-    assert bench.run("--set", "experiment.max_queries=1") == 0  # it once never ended
 
 
 def test_a_run_of_any_length_is_summed_up_before_it_is_complete(bench):

@@ -37,13 +37,17 @@ class Elements(HTMLParser):
         self.text += data
 
 
-@pytest.fixture
-def run(bench):
-    """A run of two attacks with names that would break a page."""
+@pytest.fixture(scope="module")
+def run(workbench, tmp_path_factory):
+    """A run of two attacks with names that would break a page, made once."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("hostile"))
     bench.tables["attack"] = [bench.attack("random"), bench.attack("nearest", label=HOSTILE)]
     bench.tables["experiment"]["seeds"] = [0]
     bench.tables["dataset"][0]["label"] = f"cases {HOSTILE}"
-    return ms.run(bench.write(), bench.out)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        return ms.run(bench.write(), bench.out)
 
 
 @pytest.mark.release
@@ -62,15 +66,15 @@ def test_a_run_is_shown_with_its_verdict_and_tables_and_nothing_is_executed(run)
     assert not set(tables) & set(again.ids)
 
 
-def test_a_run_is_named_shortly_and_printed_in_words(run, bench):
-    assert repr(run) == f"Run('{bench.out}')"
+def test_a_run_is_named_shortly_and_printed_in_words(run):
+    assert repr(run) == f"Run('{run.folder}')"
     assert str(run).startswith("\n".join(run.summary()["verdict"]["lines"]))
     assert run.manifest()["complete"] is True
     assert "Not complete" not in str(run)
 
 
-def test_open_finds_a_run_and_refuses_what_is_none(run, bench, tmp_path, said):
-    assert ms.open(bench.out).summary() == run.summary()
+def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
+    assert ms.open(run.folder).summary() == run.summary()
     with pytest.raises(ms.StoreError) as error:
         ms.open(tmp_path / "nowhere")
     said(str(error.value), "nowhere")

@@ -13,7 +13,7 @@ from medstress.analyses.cautions import CAUTIONS
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
-from medstress.core.errors import MedstressError, StoreError, UsageError
+from medstress.core.errors import MedstressError, UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
 from medstress.report.case_text import case_lines
@@ -151,41 +151,20 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     assert control["f1_drop"]["value"] == 0.0
     assert attacked["f1_net_drop"]["value"] == pytest.approx(6 / 7)
     assert control["f1_net_drop"]["value"] is None
-    assert attacked["by_type"]["Chemical"]["recall"]["value"] == 3 / 4
     tests = [row for row in run.summary()["tests"] if row["family"] == "before_after"]
     assert [(row["comparison"], row["against"]) for row in tests] == [("swap_noise", "clean")]
     assert all(0 < row["p"] <= row["p_adjusted"] <= 1 for row in tests)
     json.dumps(run.summary(), allow_nan=False)
 
 
-@pytest.mark.release
-def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_differs(
-    folder: Path,
-) -> None:
-    told = row_of(ms.run(tagged(STATIC), out="well"), "swap_noise")
-    assert told["f1"]["value"] == pytest.approx(6 / 7)
-    assert not any("seqeval" in name for name in (*told, *told["by_type"]["Chemical"]))
-    spec = tagged(STATIC)
-    spec["victim"][0]["target"] = "victims.py:inside"
-    run = ms.run(spec, out="ill")
-    row = row_of(run, "swap_noise")
-    # Two of four entities are found; one of the two marks begins with I-.
-    assert (row["precision"]["value"], row["recall"]["value"]) == (1.0, 2 / 4)
-    assert row["precision_seqeval_strict"]["value"] == 1.0
-    assert row["recall_seqeval_strict"]["value"] == 1 / 4
-    assert row["by_type"]["Chemical"]["f1_seqeval_strict"]["value"] == 2 / 5
-    assert row["f1_seqeval_strict"]["value"] == 2 / 5
-
-
 def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(folder: Path) -> None:
     run = ms.run(tagged(STATIC), out=folder / "run")
     row = row_of(run, "swap_noise")
-    for where in (row, row["by_type"]["Chemical"]):
-        for name in ("recall", "recall_relaxed", "f1_relaxed"):
-            drop = where[name]["value"] - where[f"{name}_after"]["value"]
-            assert where[f"{name}_drop"]["value"] == pytest.approx(drop)
-            # Four sentences are too few for an interval.
-            assert where[f"{name}_drop"]["low"] is where[f"{name}_drop"]["high"] is None
+    for name in ("recall", "recall_relaxed", "f1_relaxed"):
+        drop = row[name]["value"] - row[f"{name}_after"]["value"]
+        assert row[f"{name}_drop"]["value"] == pytest.approx(drop)
+        # Four sentences are too few for an interval.
+        assert row[f"{name}_drop"]["low"] is row[f"{name}_drop"]["high"] is None
     assert "few_clusters" in rules(run)
     tests = {row["family"]: row for row in run.summary()["tests"]}
     assert tests["before_after"]["difference"] == row["f1_drop"]
@@ -193,31 +172,6 @@ def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(fol
     assert tests["before_after Relaxed F1"]["p"] <= 1
     # Nothing is found afterwards, so precision has nothing to divide by.
     assert tests["before_after Precision"]["p"] is None
-
-
-@pytest.mark.release
-def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_missing(
-    folder: Path,
-) -> None:
-    alone = row_of(ms.run(tagged(GREEDY), out=folder / "alone"), "swap_noise")
-    # Two sentences have no entity that could be searched for.
-    assert "2 without a clean answer" in alone["precision"]["method"]
-    beside = ms.run(
-        tagged({**STATIC, "label": "copy"}, {**GREEDY, "label": "few"}), out=folder / "both"
-    )
-    for field in ("precision", "recall", "f1", "f1_relaxed"):
-        assert row_of(beside, "few")[field] == row_of(beside, "copy")[field]
-
-
-def test_a_victim_that_marks_nothing_of_the_data_s_types_is_warned_of(folder: Path) -> None:
-    given = tagged(STATIC, seeds=[0])
-    given["victim"][0]["target"] = "victims.py:other_types"
-    wrong = ms.run(given, out=folder / "wrong").summary()["warnings"]
-    (warning,) = (each for each in wrong if each["rule"] == "answers")
-    assert warning["where"] == ["iob", "all", "victims.py:other_types"]
-    assert "Chemical" in warning["sentence"]
-    given["victim"][0]["labels"] = {"Gene": "Chemical"}
-    assert "answers" not in rules(ms.run(given, out=folder / "right"))
 
 
 def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
@@ -351,20 +305,12 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
     assert a["tests"] == b["tests"]
 
 
-def test_another_noise_is_another_experiment(folder: Path) -> None:
-    ms.run(tagged({**STATIC, "label": "noise"}), out=folder / "run")
-    with pytest.raises(StoreError, match="attack 'noise' changed"):
-        ms.run(tagged({**STATIC, "label": "noise", "rate": 0.5}), out=folder / "run")
-
-
-@pytest.mark.parametrize("table", ["trials", "items", "exchanges"])
 @pytest.mark.parametrize("make", [tagged, pairs])
-def test_every_table_is_exported_and_the_report_holds_the_scores(
-    folder: Path, make: Any, table: str
-) -> None:
+def test_every_table_is_exported_and_the_report_holds_the_scores(folder: Path, make: Any) -> None:
     run = ms.run(make(STATIC), out=folder / "run")
-    for form in ("jsonl", "csv", "parquet"):
-        assert run.export(table, folder / f"rows.{form}") > 0
+    for table in ("trials", "items", "exchanges"):
+        for form in ("jsonl", "csv", "parquet"):
+            assert run.export(table, folder / f"rows.{form}") > 0
     page = run.report()
     assert "Scores of the whole data set, clean and perturbed" in page
 
@@ -412,17 +358,6 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(
     with pytest.raises(UsageError) as refused:
         ms.run({**tagged(STATIC), **change}, out=folder / "run")
     assert sentence in str(refused.value)
-
-
-def test_questions_still_need_entities(folder: Path) -> None:
-    experiment = {
-        "experiment": {"controls": False, "name": "x"},
-        "dataset": [{"name": "sample"}],
-        "victim": [{"backend": "mock"}],
-        "attack": [{"name": "entity_substitution", "sampler": "random"}],
-    }
-    with pytest.raises(MedstressError, match=r"the table \[\[entities\]\] is missing"):
-        ms.run(experiment, out=folder / "run")
 
 
 def test_a_failed_copy_of_a_sentence_that_cannot_flip_is_no_eligible_trial(folder: Path) -> None:
@@ -512,9 +447,7 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
     assert "pairs of 2 items (documents)" in test["difference"]["method"]
 
 
-def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
-    folder: Path,
-) -> None:
+def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder: Path) -> None:
     (folder / "docs.txt").write_text(
         "5|t|Aspirin relieves headache\n5|a|Patients received warfarin and morphine\n\n"
         "6|t|Nothing happened there\n6|a|Salicylic acid helps\n"

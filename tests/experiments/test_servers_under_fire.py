@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import threading
 from collections import Counter
 from contextlib import closing
 from functools import partial
@@ -18,8 +17,8 @@ from medstress.api.run import run
 from medstress.backends import server as server_module
 from medstress.backends.openai import open_backend
 from medstress.backends.options import BackendOptions
-from medstress.backends.server import Patience, RateLimits
-from medstress.core.calls import Decoding, Failure, Generate, Generated
+from medstress.backends.server import Patience
+from medstress.core.calls import Failure, Generate
 from medstress.core.errors import UsageError
 from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
@@ -95,43 +94,6 @@ def n_stored(bench) -> int:
     with closing(sqlite3.connect(bench.out / "run.sqlite")) as db:
         ((n,),) = db.execute("SELECT count(*) FROM answers")
     return n
-
-
-@pytest.mark.release
-def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatch):
-    minute = 0.4
-    quickly(monkeypatch)
-    faults = random_faults(0.2, PASSING, seed=1)
-    with FaultServer(faults=faults, retry_after=0.005, late=0.02) as server:
-        options = {"base_url": server.url, "model": server.model}
-        for limits in ({"requests": 25}, {"tokens": 400}):
-            server.log.clear()
-            made = RateLimits(**limits, minute=minute)
-            monkeypatch.setattr(server_module, "RateLimits", lambda *_, made=made: made)
-            backend = open_backend(BackendOptions(**options))
-            replies: list[object] = []
-
-            def ask(first: int, backend=backend, replies=replies) -> None:
-                for i in range(first, first + 10):
-                    replies.extend(
-                        backend.answer([Generate(f"{i}" + " word" * 9, Decoding(max_new_tokens=1))])
-                    )
-
-            threads = [threading.Thread(target=ask, args=(10 * i,)) for i in range(12)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            backend.close()
-            assert sum(isinstance(reply, Generated) for reply in replies) == 120
-            weigh = (lambda asked: 1) if "requests" in limits else (lambda asked: asked.tokens)
-            heaviest = max(
-                sum(weigh(each) for each in server.log if 0 <= each.at - start.at <= minute)
-                for start in server.log
-            )
-            (allowed,) = limits.values()
-            # Of a failed request nobody knows the tokens, so that what was reserved counts.
-            assert 0.3 * allowed <= heaviest <= allowed
 
 
 def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):

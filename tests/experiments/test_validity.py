@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.report.review.room import make_room
 from medstress.report.review.verdicts import reviews_from
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 from rows import rows_of
@@ -36,10 +36,10 @@ answer = planted(
 """
 
 
-@pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A victim that errs on variants of the key and on one other name, asked the nearest first."""
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    tmp_path = tmp_path_factory.mktemp("made")
     (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
     (tmp_path / "names.txt").write_text("\n".join((*REPLACEMENTS, *TWINS)), "utf-8")
     rows = [as_row(item) for item in ITEMS]
@@ -54,7 +54,15 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         "victim": [{"backend": "python", "name": "v", "target": f"{tmp_path}/victim.py:answer"}],
         "attack": [{**attack, "variants": "mark"}],
     }
-    return run(experiment, out=tmp_path / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+        return run(experiment, out=tmp_path / "run").folder
+
+
+@pytest.fixture
+def found(made: Path, tmp_path: Path) -> Run:
+    """A copy of that run."""
+    return Run(shutil.copytree(made, tmp_path / "run"))
 
 
 def by_item(found: Run) -> dict[str, Any]:

@@ -106,9 +106,8 @@ def _writer(
 
 def _with_digests(change: Callable[[Path], None]) -> Callable[[Path], None]:
     """A change after which all digests are made again, where that can be done."""
-    from medstress.store.chain import RUN_CHAIN, link
+    from medstress.store.chain import RUN_CHAIN, finish, link
     from medstress.store.root import KEY, keep_root
-    from medstress.store.trial_digest import finish
 
     def forged(folder: Path) -> None:
         change(folder)

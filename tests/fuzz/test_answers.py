@@ -7,7 +7,7 @@ import pytest
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.report.review.room import make_room
-from medstress.store.review_store import ReviewStore, stored_reviews
+from medstress.store.reviews import ReviewStore, stored_reviews
 
 N = 150
 

@@ -7,12 +7,33 @@ from pathlib import Path
 import pytest
 
 import goldens
+import medstress as ms
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.opened import opened_victims
+from medstress.experiment.prepare import prepare
 
 
 @pytest.mark.parametrize("name", goldens.GOLDENS)
-def test_nothing_moved(name: str, tmp_path: Path) -> None:
-    found = goldens.compared(name, tmp_path)
+def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(
+    name: str, tmp_path: Path
+) -> None:
+    golden, found = goldens.GOLDENS[name], goldens.compared(name, tmp_path)
     assert not found, "\n".join([f"{len(found)} leaves differ", *found[: goldens.SHOWN]])
+    if len(golden.steps) > 1:
+        return
+    n = goldens.n_asked(tmp_path)
+    with goldens.written_to(tmp_path, golden):
+        prepared = prepare(Path("e.toml"))
+        with opened_victims(prepared, lambda _: None):
+            costs = dry_run(prepared, Path("another"))
+        performance = ms.open(golden.run).summary()["performance"]
+    assert goldens.n_asked(tmp_path) == n, "a dry run asks nothing"
+    calls = {row["payer"]: row["calls"] for row in performance["spending"]}
+    bounds = {cost.model: cost.calls for cost in costs.costs}
+    assert calls.keys() <= bounds.keys()
+    assert all(0 < n <= bounds[model] for model, n in calls.items())
+    assert costs.total.calls == sum(bounds.values())
+    assert all(0 < cost.about_queries <= cost.bound for cost in costs.costs)
 
 
 @pytest.mark.parametrize(

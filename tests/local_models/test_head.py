@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medstress.backends.local.encoders import HeadBackend
+from medstress.backends.local.encoders import PairBackend
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Failure, Rank, Score, Scored
@@ -108,11 +108,11 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 
 @pytest.fixture
-def opened(folder_of: Callable[[str], Path]) -> Callable[..., HeadBackend]:
-    def open_it(name: str = "bert", **how: Any) -> HeadBackend:
+def opened(folder_of: Callable[[str], Path]) -> Callable[..., PairBackend]:
+    def open_it(name: str = "bert", **how: Any) -> PairBackend:
         options = BackendOptions(model=str(folder_of(name)), answer_by="head", **how)
         backend = open_backend(options)
-        assert isinstance(backend, HeadBackend)
+        assert isinstance(backend, PairBackend)
         return backend
 
     return open_it
@@ -138,7 +138,7 @@ def log_probs(reply: Any) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_log_probabilities_are_those_of_the_plain_model(
-    name: str, opened: Callable[..., HeadBackend], folder_of: Callable[[str], Path]
+    name: str, opened: Callable[..., PairBackend], folder_of: Callable[[str], Path]
 ) -> None:
     plain = transformers.AutoModelForMultipleChoice.from_pretrained(folder_of(name)).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder_of(name))
@@ -156,7 +156,7 @@ def test_log_probabilities_are_those_of_the_plain_model(
 
 
 def test_one_forward_over_all_options_gives_the_same(
-    opened: Callable[..., HeadBackend], folder_of: Callable[[str], Path]
+    opened: Callable[..., PairBackend], folder_of: Callable[[str], Path]
 ) -> None:
     """As such models are trained: the options of a question side by side, padded."""
     plain = transformers.AutoModelForMultipleChoice.from_pretrained(folder_of("bert")).eval()
@@ -177,12 +177,12 @@ def test_one_forward_over_all_options_gives_the_same(
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_head_keeps_the_contract_of_back_ends(
-    name: str, opened: Callable[..., HeadBackend]
+    name: str, opened: Callable[..., PairBackend]
 ) -> None:
     check_backend(opened(name, batch_size=3), CALLS, tolerance=1e-4)
 
 
-def test_answers_do_not_depend_on_the_batch(opened: Callable[..., HeadBackend]) -> None:
+def test_answers_do_not_depend_on_the_batch(opened: Callable[..., PairBackend]) -> None:
     calls = [
         Rank(f"which {words(i % 9)}", tuple(words(5, i + k) for k in range(4))) for i in range(60)
     ]
@@ -194,7 +194,7 @@ def test_answers_do_not_depend_on_the_batch(opened: Callable[..., HeadBackend]) 
     assert len(set(letters[0])) == 4
 
 
-def test_only_the_changed_pair_is_read_again(opened: Callable[..., HeadBackend]) -> None:
+def test_only_the_changed_pair_is_read_again(opened: Callable[..., PairBackend]) -> None:
     backend = opened()
     clean = Rank("which drug treats pain", ("aspirin", "insulin", "w1 w2", "w3"))
     backend.answer([clean])
@@ -208,14 +208,14 @@ def test_only_the_changed_pair_is_read_again(opened: Callable[..., HeadBackend])
     assert log_probs(reply) == pytest.approx(log_probs(opened().answer([changed])[0]), abs=1e-5)
 
 
-def test_an_option_of_several_candidates_is_read_once(opened: Callable[..., HeadBackend]) -> None:
+def test_an_option_of_several_candidates_is_read_once(opened: Callable[..., PairBackend]) -> None:
     backend = opened()
     backend.answer([Rank("which", ("aspirin", f"w{i}")) for i in range(5)])
     # Six pairs of <s> which </s> option </s>.
     assert backend.counters["tokens_forwarded"] == 6 * 5
 
 
-def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., HeadBackend]) -> None:
+def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., PairBackend]) -> None:
     """The flip check is such a call."""
     backend = opened()
     call = Rank("which drug", ("aspirin", "insulin", "scurvy"))
@@ -229,7 +229,7 @@ def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., HeadBackend
 
 @pytest.mark.parametrize(("name", "most"), [("bert", 66), ("roberta", 64)])
 def test_too_long_a_pair_fails_its_call_only_and_nothing_is_cut(
-    name: str, most: int, opened: Callable[..., HeadBackend]
+    name: str, most: int, opened: Callable[..., PairBackend]
 ) -> None:
     special = 3
     fits = Rank(words(40), ("aspirin", words(most - special - 40)))
@@ -243,7 +243,7 @@ def test_too_long_a_pair_fails_its_call_only_and_nothing_is_cut(
 
 
 def test_out_of_memory_halves_and_then_fails_that_call_only(
-    opened: Callable[..., HeadBackend], monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., PairBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = opened()
     forward = backend._logits
@@ -260,7 +260,7 @@ def test_out_of_memory_halves_and_then_fails_that_call_only(
     assert log_probs(fine) == pytest.approx(log_probs(opened().answer([CALLS[0]])[0]), abs=1e-4)
 
 
-def test_values_that_are_no_numbers_are_handed_on(opened: Callable[..., HeadBackend]) -> None:
+def test_values_that_are_no_numbers_are_handed_on(opened: Callable[..., PairBackend]) -> None:
     backend = opened()
     with torch.no_grad():
         backend._loaded.model.classifier.bias.fill_(math.nan)
@@ -268,7 +268,7 @@ def test_values_that_are_no_numbers_are_handed_on(opened: Callable[..., HeadBack
 
 
 def test_other_calls_and_no_options_are_answered_for_themselves(
-    opened: Callable[..., HeadBackend],
+    opened: Callable[..., PairBackend],
 ) -> None:
     refused, empty = opened().answer([Score("p", (" A",)), Rank("which", ())])
     assert refused == Failure(error="a multiple-choice head cannot answer 'score' calls")

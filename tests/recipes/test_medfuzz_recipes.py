@@ -8,31 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from conversation_server import ConversationServer
+from fault_server import FaultServer
 from medstress import recipes
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.datasets.sample import load
-from medstress.datasets.source import DatasetOptions
 from medstress.experiment.file.reading import read_experiment
-from medstress.testing import rule_target, scripted_attacker, scripted_judge
 
 pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
-VIGNETTES = load(DatasetOptions(sample="vignettes")).questions
-SCRIPT = [
-    f"The patient works as a {job}."
-    for job in ("clerk", "lighthouse keeper", "baker", "monk", "cook")
-]
-CUES = {item.id: "lighthouse" for item in VIGNETTES[::4]}
-WRONG = [item.id for item in VIGNETTES[1::4]]
+MODELS = """
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
+from medstress.testing import rule_target, scripted_attacker, scripted_judge
+
+ITEMS = load(DatasetOptions(sample="vignettes")).questions
+JOBS = ("clerk", "lighthouse keeper", "baker", "monk", "cook")
+cues = {item.id: "lighthouse" for item in ITEMS[::4]}
+target = rule_target(ITEMS, cues, wrong=[item.id for item in ITEMS[1::4]], admits=True)
+attacker = scripted_attacker(ITEMS, [f"The patient works as a {job}." for job in JOBS])
+judge = scripted_judge(ITEMS)
+"""
+"""A quarter of the vignettes fall for the second attempt, another is wrong at first."""
 
 
 def with_two_lines(name: str, url: str) -> str:
     """A copy of a recipe: `model` of the victim, with the address, and `model` of the attacker."""
     address = f'base_url = "{url}"\napi_key_env = "KEY_OF_THE_TEST"'
     text, n = re.subn(
-        r'^model = "smollm2".*\n(?=answer_by)',
+        r'^model = "smollm2".*\n(?=# answer_by)',
         f'model = "target"\n{address}\n',
         recipes.text_of(name),
         flags=re.MULTILINE,
@@ -42,31 +45,12 @@ def with_two_lines(name: str, url: str) -> str:
     return text
 
 
-@pytest.fixture
-def served(tmp_path, monkeypatch):
-    """Writes `mine.toml` for a server with a scripted target, attacker and judge."""
+@pytest.mark.parametrize("name", NAMES)
+def test_two_lines_change_a_recipe_to_two_models_of_a_server(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KEY_OF_THE_TEST", "secret")
-
-    def serve(name: str, *, admits: bool = False) -> ConversationServer:
-        target = rule_target(VIGNETTES, CUES, wrong=WRONG, admits=admits)
-        attacker, judge = scripted_attacker(VIGNETTES, SCRIPT), scripted_judge(VIGNETTES)
-
-        def writes(conversations):
-            # A judge without a model of its own is the attacker's.
-            (turns,) = conversations
-            return (attacker if turns[0]["role"] == "system" else judge)(conversations)
-
-        server = ConversationServer({"target": target, "attacker": writes}, key="secret")
+    with FaultServer(key="secret", model="target", lists=("target", "attacker")) as server:
         Path("mine.toml").write_text(with_two_lines(name, server.url), encoding="utf-8")
-        return server
-
-    return serve
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_two_lines_change_a_recipe_to_two_models_of_a_server(served, name, capsys):
-    with served(name) as server:
         assert medstress_cli(["run", "mine.toml", "--dry-run", "--quiet"]) == 0
         assert not server.log, "a dry run asks nothing"
     lines = capsys.readouterr().out.splitlines()
@@ -74,31 +58,36 @@ def test_two_lines_change_a_recipe_to_two_models_of_a_server(served, name, capsy
     assert re.search(r"calls, [\d,]+ tokens \(.*target .* calls; attacker .* calls", about)
     assert any(line.startswith("bound: at most ") for line in lines)
     checked = read_experiment(Path("mine.toml"))
-    victim, attacker = checked.victim[0], checked.role.attacker
-    for role in (attacker, *([checked.role.judge] if checked.role.judge else [])):
-        role = role[0] if isinstance(role, tuple) else role
+    (victim,), roles = checked.victim, checked.role
+    assert (roles.judge is not None) == (name == "medfuzz-figure3")
+    for role in filter(None, (roles.attacker, roles.judge)):
         assert (role.backend, role.base_url) == ("openai", victim.base_url)
         assert (role.api_key_env, role.model) == ("KEY_OF_THE_TEST", "attacker")
     comments = [line for line in recipes.text_of(name).splitlines() if line.startswith("#   ")]
-    assert [line.split()[1] for line in comments[:4]] == [
-        "model",
-        "base_url",
-        "api_key_env",
-        "model",
-    ]
+    keys = [line.split()[1] for line in comments[:4]]
+    assert keys == ["model", "base_url", "api_key_env", "model"]
 
 
-def run(name, served, *changes, **keys):
-    """Run a copied recipe on scripted models; return its summary."""
-    with served(name, **keys):
-        few = [part for change in changes for part in ("--set", change)]
-        arguments = ["--set", "victim.answer_by=generate", *few, "--out", "run", "--quiet"]
-        assert medstress_cli(["run", "mine.toml", *arguments]) == 0
-    return Run(Path("run")).summary()
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a recipe as it is, but for functions in place of its models; returns the summary."""
+    monkeypatch.chdir(tmp_path)
+    Path("models.py").write_text(MODELS, encoding="utf-8")
+
+    def go(name, *changes):
+        roles = ["victim", "role.attacker", *["role.judge"] * (name == "medfuzz-figure3")]
+        for role in roles:
+            function = role.removeprefix("role.").replace("victim", "target")
+            changes += (f"{role}.backend=python", f"{role}.target=models.py:{function}")
+        arguments = [part for change in changes for part in ("--set", change)]
+        assert medstress_cli(["run", name, *arguments, "--out", "run", "--quiet"]) == 0
+        return Run(Path("run")).summary()
+
+    return go
 
 
-def test_figure_2_has_the_curve_that_was_planted_and_the_digitised_points(served, capsys):
-    summary = run("medfuzz-figure2", served)
+def test_figure_2_has_the_curve_that_was_planted_and_the_digitised_points(run, capsys):
+    summary = run("medfuzz-figure2")
     (row,) = summary["attempts"]
     # Six of 24 are wrong at first, and six fall for the second attempt.
     hits = [one["hits"] for one in row["curve"]]
@@ -112,8 +101,8 @@ def test_figure_2_has_the_curve_that_was_planted_and_the_digitised_points(served
     ).read_text("utf-8")
 
 
-def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served):
-    summary = run("medfuzz-figure3", served, admits=True)
+def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(run):
+    summary = run("medfuzz-figure3")
     (rates,) = summary["faithfulness"]
     assert rates["method"] == "majority of 3 votes of a judge"
     assert (rates["admitted"]["hits"], rates["admitted"]["n"]) == (6, 6)
@@ -130,8 +119,8 @@ def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(served):
     assert "0/60" in picture
 
 
-def test_the_recipe_of_significance_tests_the_family_of_attacked_items(served):
-    summary = run("medfuzz-significance", served, "attack.attempts=2", "test.max_calls=400")
+def test_the_recipe_of_significance_tests_the_family_of_attacked_items(run):
+    summary = run("medfuzz-significance", "attack.attempts=2", "test.max_calls=400")
     (family,) = summary["significance"]
     assert (family["null"], family["n_family"]) == ("matched", 18)
     assert len(family["items"]) == 6

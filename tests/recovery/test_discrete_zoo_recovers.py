@@ -16,8 +16,8 @@ from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
-from medstress.engine.requests import CallRound
 from medstress.engine.trial import Trial, TrialResult, conduct
+from medstress.engine.work import CallRound
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim

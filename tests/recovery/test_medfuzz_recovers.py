@@ -318,6 +318,30 @@ def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder
     assert (printed.out + printed.err).count("attacks itself") == 1
 
 
+CUT = """
+experiment = {{name = "cut", seeds = [0], controls = false}}
+dataset = {{name = "jsonl", path = "items.jsonl"}}
+victim = {{backend = "openai", model = "both", base_url = "{url}", answer_by = "generate"}}
+role.attacker = {{model = "both", max_new_tokens = 4}}
+attack = {{name = "medfuzz", runs = 1}}
+require = {{metric = "asr", max_high = 1.0}}
+"""
+
+
+def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(folder, capsys):
+    pytest.importorskip("openai")
+    with ConversationServer(both, model="both", cuts=True) as server:
+        (folder / "cut.toml").write_text(CUT.format(url=server.url), encoding="utf-8")
+        code = medstress_cli(["run", "cut.toml", "--out", "run", "--quiet"])
+    summary = Run(folder / "run").summary()
+    (attempts,), (requirement,) = summary["attempts"], summary["requirements"]
+    assert attempts["lost_by_reason"] == {"the plan: cut off": 8 * 5}
+    assert (code, requirement["met"]) == (3, None)
+    assert "nothing is known" in " ".join(summary["verdict"]["lines"])
+    lost = rows_of(Run(folder / "run"))[0].attempts[1]
+    assert "[role.attacker] max_new_tokens" in lost["reason"]
+
+
 def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
     pytest.importorskip("openai")
     keys = ("--set", "experiment.controls=false", "--set", "attack.runs=1")

@@ -30,8 +30,7 @@ from medstress.experiment.dry_run import dry_run
 from medstress.experiment.opened import opened_victims
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.store.chain import RUN_CHAIN, link
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root
 from rows import rows_of
 

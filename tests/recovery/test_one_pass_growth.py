@@ -19,8 +19,8 @@ from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen
 from medstress.core.hashing import digest
 from medstress.core.items import Mention, Question
-from medstress.engine.requests import CallRound
 from medstress.engine.trial import Trial, conduct
+from medstress.engine.work import CallRound
 from medstress.experiment.file.config import AttackTable
 from medstress.experiment.plan.parts import make_attacks
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice

@@ -18,7 +18,7 @@ from medstress.api.run import run
 from medstress.datasets.writing import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
 
-N, BUDGET = 160, 8
+N, BUDGET = 96, 8
 NAMES = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
 LISTED = NAMES[::6]
 """Of 48 names 8 fool a victim, and 8 are drawn: about 79 % of the items meet one."""
@@ -107,11 +107,7 @@ def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
             "vocabulary": str(folder / "names.txt"),
             "embedding": "ngram",
         },
-        "victim": {
-            "backend": "python",
-            "name": "planted",
-            "target": f"{folder}/victim.py:answer",
-        },
+        "victim": {"backend": "python", "name": "planted", "target": f"{folder}/victim.py:answer"},
         "attack": [{"name": "entity_substitution", "sampler": "random", "budget": BUDGET}],
     }
     summary: dict[str, Any] = run(experiment, out=folder / "run").summary()
@@ -145,15 +141,6 @@ def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
         assert abs(net["value"]) < 5 * (net["high"] - net["low"]) / (2 * 1.96)
     else:
         assert net["low"] <= 0 <= net["high"]
-
-
-@pytest.mark.release
-def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> None:
-    row = of_attack(attacked(tmp_path, "always A"))
-    for lost in (row["asr"], row["control"]["no_op"]):
-        assert (lost["hits"], lost["n"]) == (0, N // 4)
-    assert row["asr_net"]["no_op"]["value"] == 0.0
-    assert row["loss_bounds"]["no_op"][0] == 0.0
 
 
 def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(
@@ -222,14 +209,6 @@ def test_the_first_lines_count_what_is_lost_and_what_harmless_edits_take(tmp_pat
     low, high = (round(N * row["asr_net"]["no_op"][end]) for end in ("low", "high"))
     assert re.findall(r"\d+", second) == [str(n) for n in (low, high, N)]
     assert verdict["trust"] == {"level": "yes", "reasons": []}
-
-
-def test_without_controls_the_verdict_says_so(tmp_path: Path) -> None:
-    summary = attacked(tmp_path, "listed", controls=False)
-    assert "control" not in of_attack(summary)
-    verdict = summary["verdict"]
-    assert verdict["lines"][1] == "No harmless edits were tried."
-    assert (verdict["trust"]["level"], len(verdict["trust"]["reasons"])) == ("no", 1)
 
 
 def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:

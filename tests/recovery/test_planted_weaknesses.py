@@ -186,19 +186,7 @@ def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path: Path) 
     assert found["nearest again/None"]["queries"] == ledger(asked=40, cached=40, baseline=8)
 
 
-def test_random_is_pdws_without_a_preference(tmp_path: Path) -> None:
-    SAMPLERS["pdws 0"] = {"sampler": "pdws", "n": 0}
-    try:
-        found = results(attack(tmp_path, NEVER, 5, ["random", "pdws 0"], seeds=(3,)))
-    finally:
-        del SAMPLERS["pdws 0"]
-    assert found["random/3"]["queries"] == ledger(asked=40, paid=40, baseline=8)
-    assert found["pdws 0/3"]["queries"] == ledger(asked=40, cached=40, baseline=8)
-
-
-def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(
-    tmp_path: Path,
-) -> None:
+def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_path: Path) -> None:
     """The victim knows items 2 to 7; items 6 and 7 mention no entity."""
     rule = "planted(ITEMS, lambda item, options: item.id in ('tiny-0', 'tiny-1'))"
     rows = [row(item) for item in ITEMS]
@@ -209,30 +197,6 @@ def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(
     assert (result["n_eligible"], result["n_held"]) == (4, 4)
     assert result["accuracy"]["value"] == pytest.approx(4 / 6)
     assert result["queries"] == ledger(asked=12, paid=12, baseline=6)
-
-
-RAISING = """type('Rule', (), {'__call__': lambda self, prompts: fragile(prompts)})()
-
-def fragile(prompts):
-    if any('mirozide' in prompt.lower() for prompt in prompts):
-        raise ConnectionError('gone')
-    return never_errs(ITEMS)(prompts)
-"""
-
-
-def test_a_call_that_fails_is_in_the_ledger(tmp_path: Path) -> None:
-    found = attack(tmp_path, RAISING, 12, ["nearest"], batch_size=1)
-    (result,) = results(found).values()
-    assert (result["n_eligible"], result["n_failed"]) == (8, 8)
-    assert result["asr"]["value"] == 0
-    assert result["asr_decided"]["n"] == 0
-    queries, rows = result["queries"], rows_of(found)
-    assert queries["failed"] == 8
-    assert queries["asked"] == queries["paid"] + queries["failed"]
-    assert {trial.verdict for trial in rows} == {Verdict.FAILED}
-    assert {str(trial.error).partition(" raised ")[2] for trial in rows} == {
-        "ConnectionError: gone"
-    }
 
 
 def test_flip_checks_can_be_left_out(tmp_path: Path) -> None:
@@ -250,9 +214,3 @@ def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
         attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")
     found = attack(tmp_path, NEVER, 2, ["nearest"], version="1")
     assert {trial.verdict for trial in rows_of(found)} == {Verdict.HELD}
-
-
-def test_a_run_that_ends_exactly_at_its_limit_is_complete(tmp_path: Path) -> None:
-    found = attack(tmp_path, NEVER, 2, ["nearest"], max_queries=8 * 3)
-    assert len(rows_of(found)) == 8
-    assert found.manifest()["complete"]

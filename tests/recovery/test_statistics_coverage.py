@@ -50,10 +50,9 @@ def share(hits: NDArray[np.int64], counts: NDArray[np.int64]) -> Estimate:
 
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.98])
-@pytest.mark.parametrize("correlation", [0.1, 0.6])
-@pytest.mark.parametrize("sizes", [5, (1, 10), (1, 20)], ids=str)
+@pytest.mark.parametrize(("correlation", "sizes"), [(0.1, 5), (0.6, (1, 20))], ids=str)
 def test_a_share_of_clustered_answers_covers_the_truth(
-    sizes: Sizes, correlation: float, p: float
+    correlation: float, sizes: Sizes, p: float
 ) -> None:
     """METHODS 1.5: coverage .927 or more, tails of .056 or less, of 200 items."""
     rng = np.random.default_rng(29)
@@ -68,8 +67,8 @@ def test_a_share_of_clustered_answers_covers_the_truth(
     assert max(below, above) / RUNS <= 1 - at_least(1 - 0.056)
 
 
-@pytest.mark.parametrize("p", [0.05, 0.3, 0.7])
-@pytest.mark.parametrize(("accuracy", "n_seeds"), [(0.5, 1), (0.5, 5), (0.9, 5)], ids=str)
+@pytest.mark.parametrize("p", [0.05, 0.7])
+@pytest.mark.parametrize(("accuracy", "n_seeds"), [(0.5, 1), (0.9, 5)], ids=str)
 def test_what_is_lost_of_right_answers_covers_the_truth_where_accuracy_varies(
     accuracy: float, n_seeds: int, p: float
 ) -> None:
@@ -89,7 +88,7 @@ def test_what_is_lost_of_right_answers_covers_the_truth_where_accuracy_varies(
 def test_few_documents_of_uneven_size_are_covered_better_than_by_the_linearised_effect() -> None:
     """20 documents of 1 to 30 entities, intraclass correlation .3, rate .1."""
     rng = np.random.default_rng(30)
-    runs, covered, linearised = 1000, 0, 0
+    runs, covered, linearised = 400, 0, 0
     for _ in range(runs):
         counts = rng.integers(1, 31, 20)
         hits = rng.binomial(counts, rng.beta(0.1 / 0.3 * 0.7, 0.9 / 0.3 * 0.7, 20))
@@ -110,7 +109,7 @@ def _wilson(p: float, n: float) -> tuple[float, float]:
     return (centre - half) / scale, (centre + half) / scale
 
 
-@pytest.mark.parametrize("sizes", [1, 5, (1, 20)], ids=str)
+@pytest.mark.parametrize("sizes", [1, (1, 20)], ids=str)
 @pytest.mark.parametrize(
     ("first", "second"), [(0.1, 0.1), (0.3, 0.05), (0.02, 0.02), (0.98, 0.0)], ids=str
 )

@@ -18,13 +18,13 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.experiment.audit.verify import verify_folder
 from medstress.report.review.room import make_room
-from medstress.store.review_store import ReviewStore, stored_reviews
+from medstress.store.reviews import ReviewStore, stored_reviews
 
 BATCH = 3
 DIES_WHILE_IT_MERGES = """
 import os, signal, sys
 import medstress.experiment.merging as running
-import medstress.store.merging as merging
+import medstress.store.shards as merging
 from medstress.cli.app import medstress_cli
 
 number, *arguments = sys.argv[1:]
@@ -57,7 +57,7 @@ import os, signal, sys
 from medstress.cli.app import medstress_cli
 from medstress.store import reviews
 
-add = reviews.add
+add = reviews._add
 
 
 def add_and_die(db, reviews):
@@ -65,7 +65,7 @@ def add_and_die(db, reviews):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-reviews.add = add_and_die
+reviews._add = add_and_die
 medstress_cli(sys.argv[1:])
 """
 

@@ -129,7 +129,6 @@ def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace: Path
 
 
 def test_explain_obeys_the_limits_of_the_run(workplace: Path) -> None:
-    pytest.importorskip("shap", reason="needs the extra medstress[explain]")
     from medstress.cli.app import medstress_cli
 
     # Masked prompts name no drug, which says the key of the others.

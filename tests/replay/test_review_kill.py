@@ -15,7 +15,7 @@ import pytest
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UsageError
 from medstress.report.review.room import make_room
-from medstress.store.review_store import ReviewStore, stored_reviews
+from medstress.store.reviews import ReviewStore, stored_reviews
 
 
 @contextmanager

@@ -11,12 +11,10 @@ import pytest
 
 from medstress.core.errors import StoreError
 from medstress.experiment.audit.verify import verify_folder
-from medstress.store.chain import RUN_CHAIN, first_break, link
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.chain import RUN_CHAIN, finish, first_break, link, wrong_exchanges
+from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
-from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.trials import Folder
 
 FILE = "run.sqlite"

@@ -22,11 +22,9 @@ from medstress.entities.synonyms import SynonymGroups
 from medstress.experiment.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
-from medstress.store.chain import RUN_CHAIN, link
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Review
+from medstress.store.chain import RUN_CHAIN, finish, link
+from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root
-from medstress.store.trial_digest import finish
 
 FILE = "run.sqlite"
 

@@ -25,8 +25,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import Choose, ModelIdentity, Request
 from medstress.engine.trial import FLIP_CHECK_SAMPLE
-from medstress.store.chain import RUN_CHAIN, link
-from medstress.store.trial_digest import wrong_rows
+from medstress.store.chain import RUN_CHAIN, link, wrong_rows
 from rows import rows_of
 
 VICTIM = '''

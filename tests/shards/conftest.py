@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,33 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.report.page import report
 
-# The frozen experiments are a package beside this folder.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 _TIMED = ("seconds", "tokens_in", "tokens_out")
 _OWN = ("ahead", "interrupted")
 _VARYING = re.compile(
-    r"wall.seconds|queries.per.second|begun .*ended|started|finished|calls",
-    re.IGNORECASE,
+    r"wall.seconds|queries.per.second|begun .*ended|started|finished|calls", re.IGNORECASE
 )
 
 
-@pytest.fixture
-def bench(workbench, tmp_path, monkeypatch):
+@pytest.fixture(scope="session")
+def bench_in(workbench) -> Callable[[Path, pytest.MonkeyPatch], Any]:
     """A small experiment: the logging victim and the mock, two attacks, twelve questions."""
-    made = workbench.Bench(tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    made.tables["victim"].append({"name": "mock", "backend": "mock", "answer_by": "letter"})
-    made.tables["attack"] = [made.attack("random"), made.attack("nearest", budget=3)]
-    return made
+
+    def make(folder: Path, patch: pytest.MonkeyPatch) -> Any:
+        made = workbench.Bench(folder)
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        made.tables["victim"].append({"name": "mock", "backend": "mock", "answer_by": "letter"})
+        made.tables["attack"] = [made.attack("random"), made.attack("nearest", budget=3)]
+        return made
+
+    return make
+
+
+@pytest.fixture
+def bench(bench_in, tmp_path, monkeypatch):
+    """That experiment in a folder of its own."""
+    return bench_in(tmp_path, monkeypatch)
 
 
 @pytest.fixture

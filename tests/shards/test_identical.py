@@ -8,7 +8,6 @@ from contextlib import closing
 
 import pytest
 
-from fault_server import FaultServer
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
@@ -89,20 +88,6 @@ def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
     merged = sharded(2)
     same(bench.out, merged)
     assert len({row.unit for row in rows_of(Run(merged))}) > 1
-
-
-@pytest.mark.release
-def test_a_server_is_one_victim_of_many_shards(bench, sharded, same):
-    with FaultServer(answer=lambda prompt: "ABCD"[len(prompt) % 4]) as server:
-        bench.tables["victim"] = [
-            {"backend": "openai", "base_url": server.url, "model": server.model}
-        ]
-        assert bench.run() == 0
-        n = len(server.log)
-        merged = sharded(3)
-        assert len(server.log) == 2 * n
-        same(bench.out, merged)
-    assert len(Run(merged).manifest()["endpoints"]) == 1
 
 
 def test_a_call_that_two_shards_bought_is_counted_and_paid_once_in_the_ledger(bench, sharded, same):

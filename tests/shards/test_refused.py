@@ -32,34 +32,29 @@ def refused(capsys, said, parted):
     return check
 
 
+@pytest.fixture(scope="module")
+def made(bench_in, tmp_path_factory):
+    """The folder of three finished shards of a run with one attack, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        bench = bench_in(tmp_path_factory.mktemp("made"), patch)
+        bench.tables["attack"] = bench.tables["attack"][1:]
+        for number in (1, 2, 3):
+            out = bench.root / str(number)
+            assert bench.run("--shard", f"{number}/3", out=out) == 0
+    return bench.root
+
+
 @pytest.fixture
-def shards(bench):
-    """Three finished shards of a run with one attack, in folders 1, 2 and 3."""
+def shards(bench, made):
+    """Copies of them in the folders 1, 2 and 3, of the same experiment."""
     bench.tables["attack"] = bench.tables["attack"][1:]
-    folders = [bench.root / str(number) for number in (1, 2, 3)]
-    for number, folder in enumerate(folders, 1):
-        assert bench.run("--shard", f"{number}/3", out=folder) == 0
-    return folders
+    for number in "123":
+        shutil.copytree(made / number, bench.root / number)
+    shutil.copy(made / bench.log.name, bench.log)
+    return [bench.root / number for number in "123"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "65/64",
-        "0/4",
-        "0/0",
-        "1/0",
-        "-1/4",
-        "3",
-        "3/",
-        "a/b",
-        "1.5/2",
-        "auto",
-        "",
-        "2/1",
-        "1/100001",
-    ],
-)
+@pytest.mark.parametrize("text", ["65/64", "0/4", "-1/4", "a/b", "", "2/1", "1/100001"])
 def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused, text):
     refused(["run", bench.write(), f"--shard={text}", "--out", bench.out], f"--shard {text}:")
     assert not bench.received()
@@ -252,10 +247,7 @@ def test_python_takes_a_shard_as_text(bench):
 _ODD = (None, True, -1, 10**40, "x", [], {}, [[]], {"a": None}, {"number": 2, "of": 3})
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["shard", "n_planned", "performance", "parts", "victims", "seeds", "versions", "endpoints"],
-)
+@pytest.mark.parametrize("key", ["shard", "n_planned", "parts", "victims"])
 def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, key):
     whole = shards[1] / "run.sqlite"
     kept = whole.read_bytes()

@@ -118,7 +118,7 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("medstress.store.merging.link", killed)
+        patch.setattr("medstress.store.shards.link", killed)
         with pytest.raises(KeyboardInterrupt):
             merge([folder], merged)
     assert not merged.exists()
@@ -129,17 +129,6 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
         Run(merged).summary()
     merge([folder], merged)
     assert sorted(path.name for path in merged.iterdir()) == ["run.lock", "run.sqlite"]
-
-
-@pytest.mark.release
-def test_a_merged_run_is_extended_and_read_like_any_other(workbench, bench, sharded):
-    merged = sharded(3)
-    bench.tables["experiment"]["seeds"] = [0, 1, 2]
-    assert bench.run(out=merged) == 0
-    assert bench.run() == 0
-    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
-    for command in ("summary", "report"):
-        assert medstress_cli([command, str(merged)]) == 0
 
 
 def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):

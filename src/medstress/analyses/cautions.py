@@ -153,7 +153,7 @@ def unread_models(run: Run) -> dict[str, str]:
     holds of the answers under an attack in one place.
     """
     called, unread = attack_names(cell.attack for cell in run.attacks), {}
-    for victim, trials in _by_model(run):
+    for victim, trials in run.by_model.items():
         clean = [t.verdict is Verdict.UNREADABLE for t in trials if t.is_answered]
         mute = dict.fromkeys(
             called[cell.attack.label]
@@ -177,7 +177,7 @@ def _is_mute(trials: Sequence[Trial]) -> bool:
 def _unread(run: Run) -> Iterator[Remark]:
     """Name the models of which no answer could be read, and those with many such answers."""
     unread = unread_models(run)
-    for victim, trials in _by_model(run):
+    for victim, trials in run.by_model.items():
         if victim in unread:
             n_cut = sum(t.queries.cut_off + _is_cut(t) for t in trials)
             advice = (
@@ -197,7 +197,9 @@ def _unread(run: Run) -> Iterator[Remark]:
                 f"measured there. {advice}" + (f" It says:{shown}" if shown else ""),
             )
             continue
-        for place, asked in _clean_by_place(trials):
+        for place, asked in run.answered.items():
+            if place.victim != victim:
+                continue
             n = sum(t.verdict is Verdict.UNREADABLE for t in asked)
             if n and n >= UNREADABLE * len(asked):
                 yield Remark(
@@ -209,7 +211,7 @@ def _unread(run: Run) -> Iterator[Remark]:
 
 
 def _cut_off(run: Run) -> Iterator[Remark]:
-    for victim, trials in _by_model(run):
+    for victim, trials in run.by_model.items():
         n_clean = sum(map(_is_cut, trials))
         n_edited = sum(t.queries.cut_off for t in trials)
         if n_clean or n_edited:
@@ -234,7 +236,7 @@ def _cut_short(run: Run) -> Iterator[Remark]:
 
 
 def _letter_mass(run: Run) -> Iterator[Remark]:
-    for place, clean in _clean_by_place(run.trials):
+    for place, clean in run.answered.items():
         masses = [t.before.mass for t in clean if t.before and t.before.mass is not None]
         if masses and (mean := fmean(masses)) < LETTER_MASS:
             yield Remark(
@@ -248,7 +250,7 @@ def _letter_mass(run: Run) -> Iterator[Remark]:
 
 def _one_letter(run: Run) -> Iterator[Remark]:
     """Name the models that answer nearly always the same letter, though keys differ."""
-    for place, clean in _clean_by_place(run.trials):
+    for place, clean in run.answered.items():
         answers = [
             (t.before.answer, t.item.key)
             for t in clean
@@ -270,9 +272,9 @@ def _one_letter(run: Run) -> Iterator[Remark]:
 
 def _unknown_marks(run: Run) -> Iterator[Remark]:
     """Name the models most of whose replies hold a pair of marks that may hold their thoughts."""
-    from medstress.tasks.reading import unknown_marks
+    from medstress.tasks.reading import unknown_marks, without_thoughts
 
-    for place, clean in _clean_by_place(run.trials):
+    for place, clean in run.answered.items():
         spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
         while "task" in spec:
             spec = spec["task"]
@@ -281,15 +283,20 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
             for t in clean
             if isinstance(t.item, Question) and t.before and t.before.text
         ][:MOST_READ]
-        marked = (unknown_marks(text, spec.get("thoughts")) for text in texts)
+        own = spec.get("thoughts")
+        marked = (unknown_marks(text, own and (own[0], own[1])) for text in texts)
         pairs = Counter(marks for marks in marked if marks is not None)
         for marks, n in pairs.most_common(1):
             if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
+                is_cut = not without_thoughts(f"{marks[0]} {marks[1]}")
+                read = (
+                    "taken for a thought and left out" if is_cut else "read as part of the answer"
+                )
                 yield Remark(
                     rule="unknown_marks",
                     where=place,
                     sentence=f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} "
-                    f"hold {marks[0]} ... {marks[1]}, which is read as part of the answer. If it "
+                    f"hold {marks[0]} ... {marks[1]}, which is {read}. If it "
                     f'holds thoughts, set thoughts = ["{marks[0]}", "{marks[1]}"] of the model.',
                 )
 
@@ -404,23 +411,6 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _left_out,
 )
 """In the order in which they are read."""
-
-
-def _by_model(run: Run) -> Iterator[tuple[str, Sequence[Trial]]]:
-    trials: dict[str, list[Trial]] = defaultdict(list)
-    for trial in run.trials:
-        trials[trial.arm.place.victim].append(trial)
-    yield from sorted(trials.items())
-
-
-def _clean_by_place(trials: Iterable[Trial]) -> Iterator[tuple[Place, Sequence[Trial]]]:
-    """Yield one trial for each clean item that got an answer, by place."""
-    places: dict[Place, dict[str, Trial]] = defaultdict(dict)
-    for trial in trials:
-        if trial.is_answered:
-            places[trial.arm.place].setdefault(trial.item.id, trial)
-    for place in sorted(places, key=lambda place: (place.victim, place)):
-        yield place, list(places[place].values())
 
 
 def _on(run: Run, place: Place) -> str:

@@ -44,6 +44,7 @@ RULES = (
     "choices",
     "variants",
     "victim_span",
+    "field",
     "goal",
     "continue_on_invalid",
     "unreadable_is_success",
@@ -161,7 +162,9 @@ def competitors(run: Run) -> list[Competitor]:
     """Return the judged attacks of a run, in its order; controls are left out."""
     cells = [c for c in run.attacks if c.attack.judged and not c.attack.asks_clean_only]
     facts = _Facts(run.manifest)
-    rules = _rules([cell.attack.params for cell in cells])
+    # Parameters of the same name mean something else in probes.
+    specs = [cell.attack.params for cell in cells]
+    rules = _rules([spec if method_of(spec) in METHODS else {} for spec in specs])
     return [
         Competitor(setting=facts.setting(cell.place, rule), cell=cell)
         for cell, rule in zip(cells, rules, strict=True)

@@ -12,17 +12,16 @@ References:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import combinations
-from math import isqrt, sqrt
-from statistics import fmean, variance
+from math import isqrt
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.analyses.choice import (
     EXPONENT,
@@ -30,9 +29,9 @@ from medstress.analyses.choice import (
     METHODS,
     NO_ITEMS,
     REGIMES,
-    RULES,
     Competitor,
     Items,
+    Setting,
     choose,
     competitors,
     has_learning_rate,
@@ -44,15 +43,12 @@ from medstress.analyses.choice import (
 from medstress.analyses.diversity import gini_simpson
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.reuse import cross_fitted
-from medstress.analyses.run import NEVER, Cell, Reading, Run, contrast, pair
-from medstress.analyses.scaling import Rated, hits_of, peak, trend
+from medstress.analyses.run import NEVER, Cell, Run, contrast, pair
+from medstress.analyses.scaling import Rated, hits_of, trend
 from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
 from medstress.analyses.success import knowledge
-from medstress.analyses.tuning import ASR, read
 from medstress.core.arms import Place
-from medstress.core.hashing import canonical_json
 from medstress.core.items import Question
-from medstress.kinds.scores import Resamples, correlations
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
 from medstress.stats.estimate import Estimate, benjamini_hochberg, negated, unknown
 from medstress.stats.paired import Difference
@@ -66,7 +62,6 @@ from medstress.stats.resampling import (
     resampled_mean,
     resampled_ratio,
     resampled_sums,
-    unit_weights,
 )
 from medstress.stats.shares import Numbers, number_units, rate
 
@@ -80,11 +75,11 @@ CERTAIN = 0.975
 TOP = 10
 """Names that would dominate."""
 ALL_MODELS, DEFAULT = "all models", "default"
-CHECK = 11
-"""Number of the claim that checks the run; the paper does not make it."""
 WORST = "open answers at their worst"
 NO_SIMILARITY = "prompt similarity was not computed: [analysis] prompt_similarity"
 NOT_EXPLAINED = "no success was explained: medstress explain"
+OF_ZOO = ("similarity_threshold", "word_ranking")
+"""Rules of DiscreteZOO alone."""
 _ROUNDED, _UNDER = 12, " under the rules "
 Side: TypeAlias = Sequence[Cell]
 """Attacks of one side; its value is the mean over them."""
@@ -185,8 +180,7 @@ class Claim:
     group: str
     victim: str
     arms: str
-    """Rules of the attacks: `default`, `marked` (variants of the right answer are asked), or a
-    list."""
+    """Rules of the attacks in which those of the run differ; `default` where they do not."""
     number: int
     statement: str
     """What is claimed, whatever the run says of it."""
@@ -271,17 +265,17 @@ class Claims(Shown):
         """What the run says of every claim that it tests."""
         return [
             Remark(
-                rule="claim",
-                level="note",
-                where=(row.dataset, row.group, row.victim),
-                sentence=f"{row.finding.capitalize()}: {row.statement} ({row.victim}, "
-                f"{row.dataset}, {row.group}).",
+                "claim",
+                f"{row.finding.capitalize()}: {row.statement} ({row.victim}, {row.dataset}, "
+                f"{row.group}).",
+                (row.dataset, row.group, row.victim),
+                "note",
             )
             for row in self.tested
         ]
 
     def _notes(self) -> Iterator[str]:
-        n = Counter(row.finding for row in self.rows if row.number != CHECK)
+        n = Counter(row.finding for row in self.rows)
         tried = n.total() - n[Finding.NOT_TESTED]
         yield (
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
@@ -297,8 +291,8 @@ class Claims(Shown):
         yield (
             f"{tried} tested: {n[Finding.SUPPORTED]} supported, {n[Finding.CONTRADICTED]} "
             f"contradicted, {n[Finding.UNDECIDED]} undecided; {n[Finding.NOT_TESTED]} not tested. "
-            f"Claim {CHECK} checks the run and is not counted. Findings are not corrected for "
-            "multiplicity: without any effect one in twenty would still get a direction."
+            "Findings are not corrected for multiplicity: without any effect one in twenty would "
+            "still get a direction."
         )
 
 
@@ -396,70 +390,43 @@ class Series:
         return Claim.of(self.place, *rest, arms=self.label, caution=self.caution)
 
 
-_OF_METHOD = ("n", "sampler", "budget")
-
-
 def series_of(attacks: Sequence[Competitor]) -> list[Series]:
-    """Group attacks into series: places in the order of their first attack, default rules first.
+    """Group attacks into series: places in the order of their first attack, then by rules.
 
-    DiscreteZOO has other parameters; it joins every series with equal values of the rules that both
-    have. Of an attack with several budgets the largest counts.
+    DiscreteZOO has other parameters; it joins every series whose rules hold its own. Of an attack
+    with several budgets the largest counts.
     """
-    places: dict[Any, list[Competitor]] = defaultdict(list)
+    places: dict[Place, list[Competitor]] = defaultdict(list)
     for one in attacks:
         if one.method in METHODS:
             places[one.setting.place].append(one)
     series = []
     for members in places.values():
-        rules: dict[str, list[Competitor]] = defaultdict(list)
-        zoos = [one for one in members if one.method == "discrete_zoo"]
-        for one in members:
-            if one not in zoos:
-                rules[_rule(one)].append(one)
-        for zoo in zoos:
-            fitting = [group for group in rules.values() if _agree(zoo, group[0])]
-            for group in fitting or [rules[_rule(zoo)]]:
-                group.append(zoo)
-        groups = list(rules.values())
-        labels = _labels([group[0].cell.attack.params for group in groups])
+        groups: dict[str, list[Competitor]] = defaultdict(list)
+        for one in sorted(members, key=lambda one: one.method == "discrete_zoo"):
+            rules = [shared_rule(one.setting)]
+            if one.method == "discrete_zoo":
+                own = set(filter(None, rules[0].split(", ")))
+                rules = [rule for rule in groups if own <= set(rule.split(", "))] or rules
+            for rule in rules:
+                groups[rule].append(one)
         caution = _caution_of([one.cell for one in members])
-        made = [
+        series += [
             Series(
-                label=label,
-                attacks=_largest(group),
-                split=tuning_items(one.cell for one in group),
+                label=rule or DEFAULT,
+                attacks=_largest(groups[rule]),
+                split=tuning_items(one.cell for one in groups[rule]),
                 caution=caution,
             )
-            for label, group in zip(labels, groups, strict=True)
+            for rule in sorted(groups)
         ]
-        series += sorted(made, key=lambda one: (one.label != DEFAULT, one.label))
     return series
 
 
-def _rule(one: Competitor) -> str:
-    params = one.cell.attack.params
-    return canonical_json({k: v for k, v in params.items() if k not in _OF_METHOD})
-
-
-def _agree(zoo: Competitor, other: Competitor) -> bool:
-    first, second = zoo.cell.attack.params, other.cell.attack.params
-    return all(first[key] == second[key] for key in RULES if key in first and key in second)
-
-
-def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name the rules of one place.
-
-    >>> _labels([{"variants": "exclude"}, {"variants": "mark"}])
-    ['default', 'marked']
-    """
-    names = ["marked" if spec.get("variants") == "mark" else DEFAULT for spec in specs]
-    keys = [key for key in RULES if len({canonical_json(spec.get(key)) for spec in specs}) > 1]
-    return [
-        ", ".join([name, *(f"{k} = {spec[k]}" for k in keys if k in spec and k != "variants")])
-        if names.count(name) > 1
-        else name
-        for name, spec in zip(names, specs, strict=True)
-    ]
+def shared_rule(setting: Setting) -> str:
+    """Return the rules of a setting without those that DiscreteZOO alone has."""
+    parts = setting.rule.split(", ")
+    return ", ".join(part for part in parts if part.partition(" = ")[0] not in OF_ZOO)
 
 
 def _largest(attacks: Iterable[Competitor]) -> tuple[Competitor, ...]:
@@ -507,54 +474,23 @@ def _too_few(m: int, which: str = "in common") -> Estimate:
     return unknown(f"needs {LEAST} items {which}, has {m}", m)
 
 
-def paired(first: Side, second: Side, budget: int, metric: str = ASR) -> Difference:
-    """Estimate success of one side minus that of another on the items that all attacked.
-
-    Every attack of one side is paired with every attack of the other.
-
-    Args:
-        first: attacks of the first side.
-        second: attacks of the second.
-        budget: queries an item within which success counts.
-        metric: `asr`, or `asr_unrefuted`.
-    """
-    items = shared_items(first, second)
-    if not items:
-        return Difference(estimate=unknown("no pair"), p=None)
-    one, other = _together(first, items), _together(second, items)
-    pairs = pair(one, other)
-    readings = (
-        read(one, metric, budget).at(pairs.first),
-        read(other, metric, budget).at(pairs.second),
-    )
-    return contrast(*readings, pairs.units)
-
-
-def _together(side: Side, items: Collection[str]) -> Cell:
+def _together(side: Side, items: Mapping[str, str]) -> Cell:
     """Return the eligible trials of all attacks of a side on some items."""
     return Cell.of([t for c in side for t in c.trials if t.is_eligible and t.item.id in items])
 
 
 def success_difference(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate ASR of one side minus that of another (`paired`), where there are enough items."""
-    m = len(shared_items(first, second))
-    return _too_few(m) if m < LEAST else paired(first, second, budget)
+    """Estimate ASR of one side minus that of another on the items that all attacked.
 
-
-def success_gain(side: Side, budget: int) -> Estimate:
-    """Estimate ASR within a budget minus ASR of one query, a share of the same trials."""
-    items = shared_items(side)
+    Every attack of one side is paired with every attack of the other.
+    """
+    items = shared_items(first, second)
     if len(items) < LEAST:
         return _too_few(len(items))
-    cell = _together(side, items)
-    gained = Reading(
-        counts=cell.eligible,
-        hit=cell.flipped(budget) & ~cell.flipped(1),
-        may_count=cell.eligible,
-        least=cell.surely(budget) & ~cell.maybe(1),
-        most=cell.maybe(budget) & ~cell.surely(1),
-    )
-    return cell.share(gained)
+    one, other = _together(first, items), _together(second, items)
+    pairs = pair(one, other)
+    ours = one.read("asr", budget).at(pairs.first)
+    return contrast(ours, other.read("asr", budget).at(pairs.second), pairs.units)
 
 
 def _settled(cell: Cell, *, hits: bool) -> Cell:
@@ -630,15 +566,19 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Estimate
         if len(items) < LEAST:
             return _too_few(len(items))
         rates = np.stack([item_curves([c], items, budget)[:, -1] for c in cells], axis=1)
-        if np.ptp(rates.mean(axis=0)) < ROUNDING:
+        means, units, values = rates.mean(axis=0), _units(items), np.asarray(exponents)
+        if np.ptp(means) < ROUNDING:
             return unknown("success is the same at every n", len(items))
-        at = peak(rates, exponents, _units(items))
-        ends_of = "" if at.n.low is None else f" [{at.n.low:g}, {at.n.high:g}]"
+        drawn = np.argmax(np.round(resampled_mean(rates, units), _ROUNDED), axis=1)
+        n = around(bootstrapped(float(values[means.argmax()]), values[drawn], len(items), ""))
+        interval = "" if n.low is None else f" [{n.low:g}, {n.high:g}]"
         method = (
-            f"share of {RESAMPLES} resamples of {in_words(_units(items))} with the peak inside the "
-            f"grid; peak at n = {at.n.value:g}{ends_of}"
+            f"share of {RESAMPLES} resamples of {in_words(units)} with the peak inside the grid; "
+            f"peak at n = {n.value:g}{interval}"
         )
-        return Estimate(value=at.inside_share, n=len(items), low=None, high=None, method=method)
+        is_inside = (drawn > 0) & (drawn < len(cells) - 1)
+        value = float(is_inside.mean())
+        return Estimate(value=value, n=len(items), low=None, high=None, method=method)
 
     return at_worst(share, side[1:-1], [side[0], side[-1]])
 
@@ -719,26 +659,16 @@ def rise_budget(largest: int) -> int:
     return isqrt(largest)
 
 
-def rises(first: Side, second: Side, budget: int) -> tuple[Estimate, Estimate, Estimate]:
-    """Return mean success over the budgets of the rise: of both sides, and first minus second."""
-    items, last = shared_items(first, second), rise_budget(budget)
-    ours, others = (
-        item_curves(side, items, budget)[:, :last].mean(axis=1) for side in (first, second)
-    )
-    units = _units(items)
-    return (
-        item_mean(ours, 0.0, units),
-        item_mean(others, 0.0, units),
-        item_mean(ours - others, -1.0, units),
-    )
-
-
 def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
-    """Estimate by how much more one side succeeds in the rise, where there are enough items."""
+    """Estimate by how much more one side succeeds over the budgets of the rise."""
+    last = rise_budget(budget)
 
     def effect(one: Side, other: Side) -> Estimate:
-        m = len(shared_items(one, other))
-        return _too_few(m) if m < LEAST else rises(one, other, budget)[2]
+        items = shared_items(one, other)
+        if len(items) < LEAST:
+            return _too_few(len(items))
+        ours, others = (item_curves(x, items, budget)[:, :last].mean(axis=1) for x in (one, other))
+        return item_mean(ours - others, -1.0, _units(items))
 
     return at_worst(effect, first, second)
 
@@ -847,39 +777,6 @@ def _similarity_of(cell: Cell, items: Mapping[str, int], budget: int) -> _Succes
     return _Successes(int(counts.sum()), float(value), resampled_ratio(totals, counts))
 
 
-def length_correlation(cells: Sequence[Cell]) -> Estimate:
-    """Estimate Spearman's correlation of a question's length in words and prompt similarity.
-
-    Of successes whose prompts were embedded; whole items are drawn, and every resample is ranked
-    anew.
-    """
-    embedded = [
-        (trial.item, trial.first.similarity)
-        for cell in cells
-        for trial in cell.trials
-        if trial.first is not None and trial.first.similarity is not None
-    ]
-    items = {item: i for i, item in enumerate(sorted({item.id for item, _ in embedded}))}
-    if len(items) < LEAST:
-        return _too_few(len(items), "with an embedded success")
-    texts = ((item.passage, item.question, *item.options) for item, _ in embedded)
-    lengths = [float(sum(len(text.split()) for text in of_item)) for of_item in texts]
-    similarities = [float(similarity) for _, similarity in embedded]
-    places = np.array([items[item.id] for item, _ in embedded])
-
-    def spearman(rows: NDArray[Any]) -> Numbers:
-        return correlations(lengths, similarities, Resamples(rows, places))["spearman"]
-
-    observed = float(spearman(np.ones((1, len(items))))[0])
-    if not np.isfinite(observed):
-        return unknown("lengths or similarities are all the same")
-    method = (
-        f"Spearman's rank correlation; bootstrap over {len(items)} items, {RESAMPLES} resamples, "
-        "percentile 95 %"
-    )
-    return bootstrapped(observed, spearman(unit_weights(len(items))), len(embedded), method)
-
-
 def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
     """Estimate the share of successes that the m names make which succeed most on other items.
 
@@ -957,21 +854,18 @@ _OF_METHODS = (
 )
 
 
-def _of_series(series: Series) -> Iterator[Claim]:
-    first = [*_of_methods(series), _of_length(series)]
-    first += [claim for method in REGIMES for claim in _peak(series, method)]
-    yield from sorted(first, key=lambda claim: claim.number)
-    for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
-        yield from _against_zoo(series, zoos)
+def _of_series(series: Series) -> list[Claim]:
+    claims = [*_of_methods(series), *_candidates(series)]
     for method in REGIMES:
-        yield _moves(series, method)
-    yield from _candidates(series)
+        claims += [*_peak(series, method), _moves(series, method)]
+    for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
+        claims += _against_zoo(series, zoos)
     missing = series.missing("far")
     effect = unknown(missing) if missing else dominated(series.side("far"))
     statement = "A few reusable names make most of the successes of n > 0"
     quantity = f"share of successes by the {TOP} names that succeed most on other items"
-    yield series.claim(15, statement, quantity, None, effect, MOST)
-    yield from _gains(series)
+    claims.append(series.claim(15, statement, quantity, None, effect, MOST))
+    return sorted(claims, key=lambda claim: claim.number)
 
 
 def _of_methods(series: Series) -> Iterator[Claim]:
@@ -989,14 +883,6 @@ def _of_methods(series: Series) -> Iterator[Claim]:
             ours, others = (series.side(method, budget) for method in methods)
             effect = unknown(why_not) if why_not else measure.effect(ours, others, budget)
             yield series.claim(number, statement, quantity, budget, effect, judge)
-
-
-def _of_length(series: Series) -> Claim:
-    effect = unknown(NO_SIMILARITY)
-    if series.has_similarity:
-        effect = length_correlation([one.cell for one in series.attacks])
-    quantity = "Spearman correlation, words of the question and similarity"
-    return series.claim(3, "Similarity is lower on short prompts", quantity, None, effect)
 
 
 def _peak(series: Series, method: str) -> Iterator[Claim]:
@@ -1104,23 +990,6 @@ def _candidates(series: Series) -> Iterator[Claim]:
     yield series.claim(13, statement, quantity, budget, slow)
 
 
-def _gains(series: Series) -> Iterator[Claim]:
-    """Check that more queries bring more successes; a DiscreteZOO search is checked alone."""
-    for method in (m for m in METHODS if m != "zero"):
-        members = series.of(method)
-        groups = [(one.label, [one]) for one in members]
-        if members and method != "discrete_zoo":
-            most = max(one.budget for one in members)
-            groups = [(METHODS[method], [one for one in members if one.budget == most])]
-        for name, group in groups:
-            budget, effect = group[0].budget, unknown("one query an item")
-            if budget > 1:
-                effect = success_gain([one.cell for one in group], budget)
-            statement = f"ASR within the budget is above ASR of one query, {name}"
-            quantity = f"ASR within the budget minus ASR of one query, {name}"
-            yield series.claim(CHECK, statement, quantity, budget, effect)
-
-
 # Claims across models, embeddings and explanations ---------------------------------------------
 
 
@@ -1136,26 +1005,18 @@ def _across_models(series: Sequence[Series]) -> Iterator[Claim]:
             kind: [model for of, model in models if shared and kind in (of, "model")]
             for kind in ("model", "generalist", "specialist")
         }
-        trends = {
-            kind: trend(sized)
-            if (sized := [model for model in of_kind[kind] if model.parameters])
-            else unknown(f"no {kind} of known size was run")
-            for kind in of_kind
-        }
-        difference = mean_difference(of_kind["specialist"], of_kind["generalist"])
         place, arms = members[0].place._replace(victim=ALL_MODELS), members[0].label
         cautions = [f"{one.place.victim} is {one.caution}" for one in members if one.caution]
         slope = "change of ASR for ten times the parameters"
-        means = "mean ASR, specialists minus generalists"
-        claims: Sequence[tuple[str, str, Estimate, Judge]] = (
-            ("ASR falls with model size", slope, trends["model"], below),
-            ("ASR falls with the size of generalists", slope, trends["generalist"], below),
-            ("ASR rises with the size of specialists", slope, trends["specialist"], above),
-            ("Specialists are as robust as generalists", means, difference, CLOSE),
-        )
-        for statement, quantity, effect, judge in claims:
+        for kind, statement, judge in (
+            ("model", "ASR falls with model size", below),
+            ("generalist", "ASR falls with the size of generalists", below),
+            ("specialist", "ASR rises with the size of specialists", above),
+        ):
+            sized = [model for model in of_kind[kind] if model.parameters]
+            effect = trend(sized) if sized else unknown(f"no {kind} of known size was run")
             more = {"arms": arms, "caution": "; ".join(cautions)}
-            yield Claim.of(place, 10, statement, quantity, 1, effect, judge, **more)
+            yield Claim.of(place, 10, statement, slope, 1, effect, judge, **more)
 
 
 def _rated(series: Series, methods: Sequence[str]) -> Rated:
@@ -1171,33 +1032,6 @@ def _rated(series: Series, methods: Sequence[str]) -> Rated:
 def _mean_asr(side: Side) -> float:
     items = shared_items(side)
     return float(item_curves(side, items, 1).mean()) if items else 0.0
-
-
-def mean_difference(first: Sequence[Rated], second: Sequence[Rated]) -> Estimate:
-    """Estimate the difference of mean ASR of two groups of models, by Welch's t.
-
-    The models are the sample, as items do not say how another model would do.
-    """
-    value = _welch([m.asr or 0.0 for m in first], [m.asr or 0.0 for m in second])
-    if all(m.least == m.most for m in (*first, *second)):
-        return value
-    lowest = _welch([m.least for m in first], [m.most for m in second])
-    return hull(value, lowest, _welch([m.most for m in first], [m.least for m in second]))
-
-
-def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
-    from scipy.special import stdtrit
-
-    a, b = len(first), len(second)
-    if min(a, b) < 2:
-        return unknown("needs two models of each group, generalist and specialist", a + b)
-    value, u, v = fmean(first) - fmean(second), variance(first) / a, variance(second) / b
-    if u + v < ROUNDING**2:
-        return unknown("models of a group do not differ", a + b)
-    freedom = (u + v) ** 2 / (u**2 / (a - 1) + v**2 / (b - 1))
-    half = float(stdtrit(freedom, 0.975)) * sqrt(u + v)
-    method = "difference of means over models, Welch's t 95 %"
-    return Estimate(value=value, n=a + b, low=value - half, high=value + half, method=method)
 
 
 def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor, Competitor]]:
@@ -1245,12 +1079,12 @@ def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
 def _of_explanations(run: Run) -> Iterator[Claim]:
     """Test what Figure 5 shows: the top token lies in the option that the model answers."""
     explained = run.of(EXPLANATIONS)
-    rows = [] if explained is None else [r for r in explained.rows if r.kind == "success"]
+    rows = [] if explained is None else [row for row in explained.rows if row.kind == "success"]
     for regime, words in (("n<0", "n < 0"), ("n>0", "n > 0")):
         statement = f"After a success the top token lies in the option that is answered, {words}"
         quantity = "share of successes whose top token lies there, minus chance"
         effects: list[tuple[str, Estimate]] = []
-        for row in (row for row in rows if row.regime == regime and row.attack is None):
+        for row in (row for row in rows if row.regime == regime):
             excess = row.top_after["answer"].excess
             if row.n < LEAST:
                 excess = unknown(f"needs {LEAST} explained successes, has {row.n}", row.n)

@@ -104,7 +104,11 @@ def reach(run: Run, cell: Cell) -> Reach | None:
     """Return what gates and repeats left of an attack's attempts; None where they took nothing."""
     tried = [trial for trial in cell.trials if trial.is_eligible]
     # The answer to a repeat comes from a cache, so edits are read only where some answer did.
-    repeats = {t.number: again for t in tried if t.queries.cached and (again := run.repeats(t))}
+    repeats = {
+        t.number: again
+        for t in tried
+        if t.queries.cached and (again := run.folder.repeats.get(t.number))
+    }
     asked = sum(trial.queries.asked for trial in tried)
     rejected = sum(trial.queries.rejected for trial in tried)
     if not rejected and not repeats:

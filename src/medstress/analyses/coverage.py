@@ -8,17 +8,15 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medstress.analyses import diversity
-from medstress.analyses.as_json import FLAT
+from medstress.analyses.diversity import Diversity
+from medstress.analyses.results import diversity_of
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -36,24 +34,18 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
-from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Outcome, Verdict
+from medstress.core.items import Question
 from medstress.core.text import Edit, edit_distance
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, with_worst
+from medstress.stats.estimate import Estimate
 from medstress.stats.resampling import item_mean
 from medstress.stats.shares import number_units, rate
 from medstress.store.trials import Substitutions
 
-R = TypeVar("R")
 EDIT_DISTANCE = "edit_distance"
 """Reason for leaving out a name that depends on the span."""
 CHARACTERS = (0, 5, 10, 15, 20, 30)
 """Lower ends of the classes of edit distance in characters; the last is open."""
-BINS = 20
-"""Equally large classes of names in a sweep."""
-MOST_ITEMS = 100
-"""Items of a sweep that are listed one by one."""
 MOST_WORDS = 6
 """The largest number of words with a class of its own; the last class is open."""
 
@@ -65,7 +57,7 @@ class Named(OfAttack):
     n_successes: int
     n_names: int
     """Different names among them, case ignored."""
-    indices: diversity.Diversity = field(metadata=FLAT)
+    indices: Diversity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +82,6 @@ class Coverage:
     """Different (span, name)."""
     n_allowed: int
     """All (span, name), in spans that were never asked too."""
-    is_exact: bool
-    """Whether `n_allowed` is known; else it is a vocabulary for each span."""
     n_distinct: int
     """Different names over all items."""
     n_names: int
@@ -100,57 +90,6 @@ class Coverage:
     """Mean over items of tried / allowed, over all spans."""
     share_of_asked: Estimate
     """The same over the spans that were asked."""
-    is_complete: bool
-    """Whether every allowed name was tried in every span of every item."""
-
-    @property
-    def statement(self) -> str:
-        """What was tried, in a sentence without its full stop."""
-        if self.is_complete:
-            return "every allowed name was tried in every span of every item"
-        of = "allowed names" if self.is_exact else "names of the vocabulary (exclusions not known)"
-        tried, allowed = self.n_tried / self.n_items, self.n_allowed / self.n_items
-        spans = f"{self.n_spans_asked:,} of {self.n_spans:,} spans were asked"
-        return (
-            f"{tried:.4g} of {allowed:.6g} {of} were tried on an item "
-            f"({self.share.value or 0:.2%}; {spans}); what was not tried may succeed"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
-    """One of `BINS` equally large classes of names, from the nearest to the farthest."""
-
-    low: float
-    """Where it begins, as a share of the order of names."""
-    high: float
-    distance: tuple[float, float] | None
-    """Mean distance at its ends over items; None where it is not stored."""
-    success: Estimate
-    """Share of its names on which the model errs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneItem:
-    """One item of a sweep."""
-
-    item_id: str
-    distances: tuple[float, ...]
-    """At the `BINS` + 1 ends of the classes; empty where they are not stored."""
-    success: Sequence[float | None]
-    """Of each class; None for a class without names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep(OfAttack):
-    """Success by distance, of an attack that asks every name."""
-
-    n_items: int
-    n_asked: int
-    n_wrong: int
-    classes: Sequence[Class]
-    items: Sequence[OneItem]
-    """The first `MOST_ITEMS`; all count in the shares."""
 
 
 Unit: TypeAlias = Literal["words", "characters", "tokens"]
@@ -181,7 +120,6 @@ class Names(Shown):
     named: Sequence[Named]
     coverage: Sequence[Coverage]
     sizes: Sequence[BySize]
-    sweeps: Sequence[Sweep]
     title = "Names and edits"
 
     def tables(self) -> Sequence[Table]:
@@ -191,8 +129,6 @@ class Names(Shown):
             "A name counts once a span; spans that were never asked count too. What was not tried "
             "may succeed."
         )
-        by_class = "The names of every item, nearest first, in classes of equal size."
-        classes = [(sweep, one) for sweep in self.sweeps for one in sweep.classes]
         sizes = [
             table(
                 f"edit-{unit}",
@@ -225,47 +161,31 @@ class Names(Shown):
                 notes=[of_spans],
             ),
             *sizes,
-            table(
-                "sweeps",
-                "Names on which the model errs, by their distance to the right answer",
-                classes,
-                CLASSES,
-                n_labels=4,
-                notes=[by_class],
-            ),
         ]
 
     def charts(self) -> Sequence[Chart]:
-        """Success by distance, and of first queries by words replaced and inserted."""
-        is_distance = all(one.distance is not None for row in self.sweeps for one in row.classes)
+        """Success of first queries by words replaced and inserted."""
         rows = [row for row in self.sizes if row.unit == "words"]
-        has_sizes = len({(row.low, row.high) for row in rows}) > 1
+        if len({(row.low, row.high) for row in rows}) < 2:
+            return ()
+        points = [
+            Point(
+                _words(row.high or 0),
+                row.asr_at_1,
+                _words(row.low),
+                panel=f"{label(row.attack).words}, {panel(row, rows)}",
+            )
+            for row in rows
+        ]
         return [
-            Chart(
-                name="sweeps",
-                title="Names on which the model errs, by distance to the right answer",
-                kind="lines",
-                x="distance" if is_distance else "names, nearest first (share)",
-                y="share of names",
-                points=tuple(point for row in self.sweeps for point in _points(row)),
-            ),
             Chart(
                 name="words",
                 title="Lost at the first query, by words replaced (rows) and inserted (columns)",
                 kind="heat",
                 x="words inserted",
                 y="share of right answers lost",
-                points=tuple(
-                    Point(
-                        x=_words(row.high or 0),
-                        y=row.asr_at_1,
-                        series=_words(row.low),
-                        panel=f"{label(row.attack).words}, {panel(row, rows)}",
-                    )
-                    for row in rows
-                    if has_sizes
-                ),
-            ),
+                points=tuple(points),
+            )
         ]
 
 
@@ -289,7 +209,6 @@ class NamesOfRun:
             named=[_named(run, cell) for cell in naming],
             coverage=coverage(run, naming),
             sizes=sizes,
-            sweeps=sweeps(run, naming),
         )
 
 
@@ -299,24 +218,14 @@ NAMES = NamesOfRun()
 def _named(run: Run, cell: Cell) -> Named:
     names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
     return Named(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         n_successes=len(names),
         n_names=len(set(names)),
-        indices=diversity.part(run, cell),
+        indices=diversity_of(run, cell),
     )
 
 
 # Coverage --------------------------------------------------------------------------------------
-
-
-class _Tried(NamedTuple):
-    """One span of one item under some attacks."""
-
-    n_names: int
-    """Different names that were put in; 0 where it was never asked."""
-    n_allowed: int
-    is_exact: bool
 
 
 def coverage(run: Run, cells: Sequence[Cell]) -> list[Coverage]:
@@ -369,7 +278,7 @@ class _Spans:
             return None
         items = {item: i for i, item in enumerate(sorted({t.item.id for t in asked}))}
         spans: list[set[int]] = [set() for _ in items]
-        allowed, exact = np.zeros(len(items), dtype=np.int64), np.ones(len(items), dtype=bool)
+        allowed = np.zeros(len(items), dtype=np.int64)
         within: dict[tuple[int, int], int] = {}
         read: set[tuple[int, str]] = set()
         for trial in asked:
@@ -377,7 +286,6 @@ class _Spans:
             beyond = excluded.get(EDIT_DISTANCE)
             n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
             allowed[i] = max(allowed[i], n)
-            exact[i] &= trial.excluded is not None and beyond is None
             if beyond is not None:
                 # What lies beyond the limit of edit distance is counted for the first span alone.
                 at = i, int(lines.span[self._start[trial.number]])
@@ -386,9 +294,9 @@ class _Spans:
             if (i, field_of) not in read:
                 read.add((i, field_of))
                 spans[i].update(self._replaceable(trial, field_of))
-        of_item = np.full(int(lines.trial.max()) + 1, -1)
-        of_item[[t.number for t in asked]] = [items[t.item.id] for t in asked]
-        item = of_item[lines.trial]
+        place_of_trial = np.full(int(lines.trial.max()) + 1, -1)
+        place_of_trial[[t.number for t in asked]] = [items[t.item.id] for t in asked]
+        item = place_of_trial[lines.trial]
         kept = item >= 0
         place_of = item[kept] * len(lines.spans) + lines.span[kept]
         pairs = np.unique(place_of * self._n_names + self._names[kept])
@@ -401,31 +309,23 @@ class _Spans:
             spans[i].add(span)
         every = [
             [
-                _Tried(
-                    tried.get((i, span), 0),
-                    within.get((i, span), int(allowed[i])),
-                    bool(exact[i]) or (i, span) in within,
-                )
-                for span in sorted(spans[i])
+                (tried.get((i, span), 0), within.get((i, span), int(allowed[i])))
+                for span in sorted(of_item)
             ]
-            for i in range(len(items))
+            for i, of_item in enumerate(spans)
         ]
-        flat = [one for of_one in every for one in of_one]
-        is_exact = all(one.is_exact for one in flat)
         return Coverage(
             **place._asdict(),
             attack=attack,
             n_items=len(items),
-            n_spans=len(flat),
+            n_spans=sum(map(len, every)),
             n_spans_asked=len(tried),
             n_tried=len(pairs),
-            n_allowed=sum(one.n_allowed for one in flat),
-            is_exact=is_exact,
+            n_allowed=sum(allowed for of_item in every for _, allowed in of_item),
             n_distinct=len(np.unique(self._names[kept])),
             n_names=n_names,
-            share=_mean_share(every, unasked=True),
-            share_of_asked=_mean_share(every, unasked=False),
-            is_complete=is_exact and all(0 < one.n_allowed <= one.n_names for one in flat),
+            share=_mean_share(every),
+            share_of_asked=_mean_share([[one for one in of_item if one[0]] for of_item in every]),
         )
 
     def _replaceable(self, trial: Trial, field: str) -> Iterator[int]:
@@ -445,10 +345,11 @@ class _Spans:
                 yield self._spans.setdefault((m.field, m.start, m.end), len(self._spans))
 
 
-def _mean_share(items: Sequence[Collection[_Tried]], *, unasked: bool) -> Estimate:
-    kept = [[t for t in spans if unasked or t.n_names] for spans in items]
-    pairs = [(sum(t.n_names for t in spans), sum(t.n_allowed for t in spans)) for spans in kept]
-    return item_mean(np.array([n / of if of else 0.0 for n, of in pairs]))
+def _mean_share(items: Sequence[Sequence[tuple[int, int]]]) -> Estimate:
+    """Return the mean over items of names tried / allowed, given by span."""
+    sums = np.array([np.sum(spans, axis=0) if spans else (0, 0) for spans in items]).reshape(-1, 2)
+    n, of = sums.astype(np.float64).T
+    return item_mean(np.divide(n, of, out=np.zeros(len(n)), where=of > 0))
 
 
 # The size of edits -----------------------------------------------------------------------------
@@ -481,8 +382,7 @@ def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
             units = number_units([trial.path for trial, _ in members])
             rows.append(
                 BySize(
-                    **cell.place._asdict(),
-                    attack=cell.attack.label,
+                    **cell.labels,
                     unit=unit,
                     low=low,
                     high=high,
@@ -527,111 +427,7 @@ def _class_of(characters: int) -> tuple[int, int | None]:
     return low, above[0] if above else None
 
 
-# Attacks that ask every name -------------------------------------------------------------------
-
-
-class Swept(NamedTuple):
-    """The answers to one item with every name, nearest first."""
-
-    trial: Trial
-    outcomes: Sequence[Outcome]
-
-
-def sweeps(run: Run, cells: Sequence[Cell]) -> list[Sweep]:
-    """Return success by distance for `exhaustive` attacks.
-
-    Trials that did not end asked only the nearest names and are left out.
-    """
-    exhaustive = [cell for cell in cells if cell.attack.params.get("sampler") == "exhaustive"]
-    rows = (sweep(cell, list(_swept(run, cell))) for cell in exhaustive)
-    return [row for row in rows if row is not None]
-
-
-def _swept(run: Run, cell: Cell) -> Iterator[Swept]:
-    # A task reads the answers; only these attacks need one.
-    from medstress.store.prompts import Prompts
-
-    ended = {t.number: t for t in cell.trials if t.verdict in (Verdict.FLIPPED, Verdict.HELD)}
-    prompts = Prompts(run.manifest)
-    for number, queries in run.folder.answers([*ended]).items():
-        trial = ended[number]
-        # Deletions are probes, no names.
-        outcomes = [
-            prompts.prediction(
-                cell.place.victim,
-                cell.place.dataset,
-                Candidate(item=trial.item, edits=edits),
-                answers,
-            ).outcome
-            for edits, answers in queries
-            if edits and all(edit.replacement for edit in edits)
-        ]
-        if outcomes:
-            yield Swept(trial, outcomes)
-
-
-def sweep(cell: Cell, swept: Sequence[Swept]) -> Sweep | None:
-    """Return success by distance of one attack; None without an answer.
-
-    Args:
-        cell: the attack.
-        swept: its trials with all their answers. An unreadable answer is not wrong, and may be.
-    """
-    # Sorted, so that sums of an extended run equal those of a fresh one.
-    order = sorted(swept, key=lambda one: one.trial.item.id)
-    if not order:
-        return None
-    classes = [np.array_split(np.array(one.outcomes, dtype=object), BINS) for one in order]
-    ends = [one.trial.distances for one in order if len(one.trial.distances) == BINS + 1]
-    mean_ends = np.mean(ends, axis=0).tolist() if ends else None
-    return Sweep(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
-        n_items=len(order),
-        n_asked=sum(len(one.outcomes) for one in order),
-        n_wrong=sum(outcome is Outcome.WRONG for one in order for outcome in one.outcomes),
-        classes=[
-            Class(
-                low=i / BINS,
-                high=(i + 1) / BINS,
-                distance=(mean_ends[i], mean_ends[i + 1]) if mean_ends else None,
-                success=_errs([(one, parts[i]) for one, parts in zip(order, classes, strict=True)]),
-            )
-            for i in range(BINS)
-        ],
-        items=[
-            OneItem(
-                item_id=one.trial.item.id,
-                distances=one.trial.distances if len(one.trial.distances) == BINS + 1 else (),
-                success=[
-                    float((part == Outcome.WRONG).mean()) if part.size else None for part in parts
-                ],
-            )
-            for one, parts in [*zip(order, classes, strict=True)][:MOST_ITEMS]
-        ],
-    )
-
-
-def _errs(parts: Sequence[tuple[Swept, NDArray[np.object_]]]) -> Estimate:
-    """Estimate the share of names on which the model errs."""
-    units = number_units([one.trial.path for one, part in parts for _ in part])
-    answers = np.concatenate([part for _, part in parts])
-    wrong, is_open = answers == Outcome.WRONG, answers == Outcome.UNREADABLE
-    estimate = rate(wrong, units)
-    return with_worst(estimate, estimate, rate(wrong | is_open, units))
-
-
 # What is shown ---------------------------------------------------------------------------------
-
-
-def _points(row: Sweep) -> Iterator[Point]:
-    at = f"{label(row.attack).words}, {label(row.victim).words}, {row.group}"
-    for one in row.classes:
-        ends = one.distance or (one.low, one.high)
-        # One item estimates nothing about others, so it has no interval.
-        share = one.success if row.n_items > 1 else one.success.value
-        if share is not None and one.success.value is not None:
-            yield Point(x=sum(ends) / 2, y=share, series=at, panel=row.dataset)
 
 
 def _words(n: int) -> str:
@@ -683,25 +479,4 @@ DISTANCES: Sequence[Field[BySize]] = (
     column("From", lambda row: row.low, "count"),
     column("to", lambda row: "more" if row.high is None else str(row.high)),
     *_SUCCESS,
-)
-
-
-CLASSES: Sequence[Field[tuple[Sweep, Class]]] = (
-    *attack_labels(itemgetter(0)),
-    column("Names from", lambda pair: pair[1].low, "number"),
-    column("to", lambda pair: pair[1].high, "number"),
-    column(
-        "Distance from",
-        lambda pair: pair[1].distance[0] if pair[1].distance else None,
-        "number",
-        wide=True,
-    ),
-    column(
-        "to",
-        lambda pair: pair[1].distance[1] if pair[1].distance else None,
-        "number",
-        key="distance_to",
-        wide=True,
-    ),
-    column("Errs", lambda pair: pair[1].success, "share"),
 )

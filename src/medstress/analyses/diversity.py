@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Cell
 from medstress.core.trials import Trial
 from medstress.stats.estimate import WILSON, Estimate, unknown, wilson_ends
 from medstress.stats.resampling import RESAMPLES, draw_kinds, mean_over, percentiles
@@ -31,30 +31,6 @@ class Diversity:
     """1 - sum_j c_j (c_j - 1) / (n (n - 1)), c_j the successes of name j."""
     prompt_similarity: Estimate
     """Mean cosine of the whole prompts before and after first successes."""
-
-
-class DiversityOfRun:
-    """What was computed of whole cells, which several results show."""
-
-    name = "diversity"
-
-    def compute(self, run: Run) -> dict[int, Diversity]:
-        """Return place of a cell in `run.cells` -> its diversity, empty at first."""
-        return {}
-
-
-DIVERSITY = DiversityOfRun()
-
-
-def part(run: Run, cell: Cell) -> Diversity:
-    """Return the diversity of a cell; of whole cells it is computed once."""
-    at = next((i for i, one in enumerate(run.cells) if one is cell), None)
-    kept = run.of(DIVERSITY)
-    if at is None or kept is None:
-        return diversity(cell)
-    if at not in kept:
-        kept[at] = diversity(cell)
-    return kept[at]
 
 
 def diversity(cell: Cell) -> Diversity:

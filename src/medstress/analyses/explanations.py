@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.resampling import RESAMPLES, bootstrapped, item_mean, resampled_mean
 from medstress.stats.shares import Mask, Numbers
 
-R = TypeVar("R")
 PURPOSE = "explain"
 WINDOW = 10
 """Tokens on either side of an edit that count as near it."""
@@ -53,10 +52,9 @@ FOUND, SCORE = "found", "score"
 _TIE = 1e-8
 """Values that differ by less are tied: they are stored with nine decimals."""
 
-Where: TypeAlias = Literal["edit", "key", "answer", "elsewhere"]
-TOPS: Sequence[Where] = ("edit", "key", "answer", "elsewhere")
-"""Where the top token may lie: in the edit, in the right option, in the option that was answered,
-or in none of them. An edit may lie in an option, so that the first three overlap."""
+Where: TypeAlias = Literal["edit", "answer"]
+"""Where the top token may lie: in the edit, in the option that was answered. An edit may lie in an
+option, so that the two overlap."""
 Regime: TypeAlias = Literal["n<0", "n>0"]
 
 
@@ -166,16 +164,6 @@ class BesideChance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InEdit:
-    """How often the top token lies in the edit, of the prompts that show it."""
-
-    n: int
-    hits: int
-    by_chance: float
-    """How often a token drawn at random would."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profiles:
     """What the explanations of some trials of one model show: of successes, or of failures."""
 
@@ -183,16 +171,10 @@ class Profiles:
     mask: str
     regime: Regime | None
     """None: all."""
-    attack: str | None
-    """None: all."""
-    shared_regime: Regime | None
-    """The regime that all these trials share."""
     kind: Literal["success", "failed"]
     n: int
     top_before: Mapping[Where, BesideChance]
-    edit_before: InEdit
     top_after: Mapping[Where, BesideChance]
-    edit_after: InEdit
     change: Estimate
     """Mean absolute change of a token's value for the right answer."""
     change_near: Estimate
@@ -203,38 +185,6 @@ class Profiles:
     top_changed: Estimate
     """Share of trials whose top token is at another place after the edit; tied tokens share the
     top, and an edit is one place."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Map:
-    """The values of one prompt, for the answer; for the right one where it has no answer."""
-
-    answer: str | None
-    output: str
-    tokens: Sequence[str]
-    segments: Sequence[tuple[str, bool, int]]
-    values: Sequence[float]
-    base: float
-    full: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """The profile of one trial, before and after."""
-
-    trial_id: str
-    dataset: str
-    item_id: str
-    victim: str
-    attack: str
-    verdict: str
-    regime: Regime | None
-    mask: str
-    key: str
-    value: str
-    gap: float
-    before: Map
-    after: Map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,30 +199,32 @@ class Explanations(Shown):
     values: Sequence[str]
     units: Sequence[str]
     masks: Sequence[str]
-    evaluations: int
-    largest_gap: float | None
     broken: Sequence[str]
     """Trials whose values do not add up."""
     rows: Sequence[Profiles]
-    cases: Sequence[Profile]
-    """Successes, else failed attacks, chosen by a hash and not by how they look."""
+    cases: Sequence[Explained] = field(metadata=HIDDEN)
+    """Those that are drawn: successes, else failed attacks, chosen by a hash."""
     explained: Sequence[Explained] = field(metadata=HIDDEN)
     title = "Shapley profiles"
 
     @property
     def is_score(self) -> bool:
         """Whether all that is explained are scores of pairs, which have no right answer."""
-        return list(self.values) == ["score"]
+        return list(self.values) == [SCORE]
 
     def tables(self) -> Sequence[Table]:
-        """The top token after the attack and the change near the edit; then every place."""
-        rows = distinct(self.rows)
-        tops = [(row, side) for row in rows for side in ("before", "after")]
-        heads = _heads(self)
-        of_pairs = [Field(column=f.column, read=_first(f)) for f in heads]
-        of_what = "" if self.is_score else "for the option that was answered, "
+        """The top token after the attack and the change near the edit; then before and after."""
+        # A regime that has all trials of a model stands for them.
+        narrow = {(row.victim, row.mask, row.kind, row.n) for row in self.rows if row.regime}
+        rows = [
+            row
+            for row in self.rows
+            if row.regime or (row.victim, row.mask, row.kind, row.n) not in narrow
+        ]
+        heads = self._heads()
+        of_top = "" if self.is_score else " for the option that was answered"
         note = (
-            f"Owen values of {' or '.join(self.units)} {of_what}of "
+            f"Owen values of {' or '.join(self.units)}{of_top}: "
             f"{'; '.join(_VALUES.get(value, value) for value in self.values)}; tied tokens share "
             "the top place. By chance: the share of tokens that lie there. An edit may lie in an "
             "option, so that places overlap. Failed attacks are explained at their last query."
@@ -283,14 +235,18 @@ class Explanations(Shown):
                 "explained",
                 "Share of trials whose top token lies in the edit; share of change near it",
                 rows,
-                [*heads, *BRIEF],
+                [
+                    *heads,
+                    *_beside("In the edit", "edit", lambda row: row.top_after["edit"]),
+                    *_beside("Change near it", "near", lambda row: row.near),
+                ],
                 n_labels=3,
             ),
             table(
                 "explained-tops",
                 "Where the token with the largest Shapley value lies",
-                tops,
-                [*of_pairs, *_top_fields(self)],
+                rows,
+                [*heads, *self._tops()],
                 n_labels=3,
                 notes=[note],
             ),
@@ -298,15 +254,45 @@ class Explanations(Shown):
                 "explained-changes",
                 f"How far the edit moves the values for {of_key}",
                 rows,
-                [*heads, *CHANGES],
+                [*heads, *_CHANGES],
                 n_labels=3,
                 notes=[
-                    "Top moved: the token with the largest value for the option that was answered "
-                    "is at another place after the edit; an edit is one place. The change of an "
-                    "edit is that of its sum, shared equally by its tokens."
+                    f"Top moved: the token with the largest value{of_top} is at another place "
+                    "after the edit; an edit is one place. The change of an edit is that of its "
+                    "sum, shared equally by its tokens."
                 ],
             ),
         ]
+
+    def _heads(self) -> list[Field[Profiles]]:
+        def which(row: Profiles) -> str:
+            words = "all" if row.regime is None else _REGIMES[row.regime]
+            return words + (f", {mask_words(row.mask)}" if len(self.masks) > 1 else "")
+
+        return [
+            column("Attacks", which),
+            column("Trials", lambda row: self._called(row, 2)),
+            column("Model", lambda row: label(row.victim)),
+            column("n", lambda row: row.n, "count"),
+        ]
+
+    def _tops(self) -> list[Field[Profiles]]:
+        """Return the columns of the places that the items have; pairs have no options."""
+        places: dict[Where, str] = {"edit": "In the edit"}
+        if not self.is_score:
+            is_entity = {case.key for case in self.cases} == {FOUND}
+            places["answer"] = "In the entity" if is_entity else "In the chosen option"
+        return [
+            field
+            for side in ("before", "after")
+            for place, words in places.items()
+            for field in _beside(f"{words}, {side}", f"{side}_{place}", _top(side, place))
+        ]
+
+    def _called(self, row: Profiles, n: int) -> str:
+        if self.is_score:
+            return "pair" if n == 1 else "pairs"
+        return _KINDS[row.kind][n != 1]
 
     def charts(self) -> Sequence[Chart]:
         """The words of each profile, coloured by their values, before and after."""
@@ -314,13 +300,11 @@ class Explanations(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """How often the top token lies in the edit, and what limits these numbers."""
-        tops = _sentences(self)
-        masks = ", ".join(map(mask_words, self.masks))
         few = dict.fromkeys(
             f"{row.n:,} of {label(row.victim).words}"
             + (f" under {_REGIMES[row.regime]}" if row.regime else "")
             for row in self.rows
-            if row.kind == "success" and row.attack is None and row.n < FEW_QUESTIONS
+            if row.kind == "success" and row.n < FEW_QUESTIONS
         )
         limits = (
             (
@@ -352,14 +336,34 @@ class Explanations(Shown):
             (
                 "several_masks",
                 len(self.masks) > 1,
-                f"prompts were explained with {len(self.masks)} masks ({masks}); values with "
-                "different masks do not compare and are counted apart.",
+                f"prompts were explained with {len(self.masks)} masks "
+                f"({', '.join(map(mask_words, self.masks))}); values with different masks do not "
+                "compare and are counted apart.",
             ),
         )
         return [
-            *(Remark(rule="top_token", sentence=sentence, level="note") for sentence in tops),
-            *(Remark(rule=rule, sentence=sentence) for rule, holds, sentence in limits if holds),
+            *(Remark("top_token", sentence, level="note") for sentence in self._sentences()),
+            *(Remark(rule, sentence) for rule, holds, sentence in limits if holds),
         ]
+
+    def _sentences(self) -> Iterator[str]:
+        """Say for each model how often the top token lies in the edit, beside chance."""
+        groups: dict[tuple[str, str], list[Profiles]] = defaultdict(list)
+        for row in self.rows:
+            if row.regime is None and row.top_after["edit"].share.n:
+                groups[row.victim, row.mask].append(row)
+        unit = "token" if "tokens" in self.units else "word"
+        for (victim, mask), rows in list(groups.items())[:_MOST]:
+            masked = f", {mask_words(mask)}" if len(self.masks) > 1 else ""
+            parts = []
+            for row in rows:
+                edit = row.top_after["edit"]
+                share, chance = (100 * (one.value or 0.0) for one in (edit.share, edit.chance))
+                of = f"{row.n:,} {self._called(row, row.n)}"
+                parts.append(f"in {share:.3g} % of {of}, by chance in {chance:.2g} %")
+            yield f"{victim}{masked}: the top {unit} lies in the edit {'; '.join(parts)}."
+        if len(groups) > _MOST:
+            yield f"The tables have {len(groups) - _MOST:,} more."
 
 
 class ExplanationsOfRun:
@@ -383,11 +387,9 @@ class ExplanationsOfRun:
             values=sorted({one.value for one in explained}),
             units=sorted({one.units for one in explained}),
             masks=sorted({one.mask for one in explained}),
-            evaluations=sum(one.before.evaluations + one.after.evaluations for one in explained),
-            largest_gap=max((one.gap for one in explained), default=None),
             broken=[one.trial.id for one in explained if one.gap > TOLERANCE],
             rows=_rows(explained),
-            cases=[_profile(one) for one in order[:SHOWN]],
+            cases=order[:SHOWN],
             explained=explained,
         )
 
@@ -450,7 +452,7 @@ class _Top(NamedTuple):
 
 
 def top_places(one: Explained, side: Side) -> dict[Where, _Top] | None:
-    """Return how much of the top token lies in each of `TOPS`; None if the model chose no output.
+    """Return how much of the top token lies in each place; None if the model chose no output.
 
     The top token is the one with the largest value for the option that was answered.
     """
@@ -458,13 +460,8 @@ def top_places(one: Explained, side: Side) -> dict[Where, _Top] | None:
     if values is None:
         return None
     places = np.array(side.places)
-    is_entity = places == "entity"
-    inside: dict[Where, Mask] = {
-        "edit": side.edited,
-        "key": is_entity if one.key == FOUND else places == one.key,
-        "answer": is_entity if one.key == FOUND else places == side.answer,
-    }
-    inside["elsewhere"] = ~(inside["edit"] | inside["key"] | inside["answer"])
+    answered = places == ("entity" if one.key == FOUND else side.answer)
+    inside: dict[Where, Mask] = {"edit": side.edited, "answer": answered}
     top = top_shares(values)
     return {name: _Top(float(top[at].sum()), float(at.mean())) for name, at in inside.items()}
 
@@ -476,7 +473,6 @@ class Change(NamedTuple):
     """Absolute changes, shape (n,); an edit's is the change of its sum, shared by its tokens."""
     near: Mask
     """Whether each lies within `WINDOW` tokens of an edit, or in one, shape (n,)."""
-
     top: float | None
     """How much of the top token is elsewhere after the edit; None without two readable answers."""
 
@@ -519,34 +515,18 @@ def change_of(one: Explained) -> Change:
 
 # What they show together -----------------------------------------------------------------------
 
-_Group: TypeAlias = tuple[str, str, Regime | None, str | None, bool]
-"""Model, mask, regime, attack, and whether its trials are successes."""
-
 
 def _rows(explained: Iterable[Explained]) -> list[Profiles]:
-    """Return a row for all attacks, each regime and each attack, by model and mask."""
-    groups: dict[_Group, list[Explained]] = defaultdict(list)
-    attacks: dict[str, set[str]] = defaultdict(set)
+    """Return a row for all attacks and each regime, by model and mask."""
+    groups: dict[tuple[str, str, str, bool], list[Explained]] = defaultdict(list)
     for one in explained:
-        victim, attack = one.trial.arm.place.victim, one.trial.arm.attack.label
-        attacks[victim].add(attack)
-        for regime, of in dict.fromkeys([(None, None), (None, attack), (one.regime, None)]):
-            groups[victim, one.mask, regime, of, one.is_success].append(one)
-    return [
-        _row(key, groups[key])
-        for key in sorted(
-            groups, key=lambda k: (*k[:2], k[3] is not None, k[3] or "", k[2] or "", not k[4])
-        )
-        # One attack is all attacks.
-        if key[3] is None or len(attacks[key[0]]) > 1
-    ]
+        for regime in dict.fromkeys(("", one.regime or "")):
+            key = one.trial.arm.place.victim, one.mask, regime, not one.is_success
+            groups[key].append(one)
+    return [_row(groups[key], is_all=not key[2]) for key in sorted(groups)]
 
 
-def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
-    victim, mask, regime, attack, is_success = key
-    regimes = {one.regime for one in members}
-    top_before, edit_before = _tops(members, lambda one: one.before)
-    top_after, edit_after = _tops(members, lambda one: one.after)
+def _row(members: Sequence[Explained], *, is_all: bool) -> Profiles:
     changes = [(one, change_of(one)) for one in members]
     near = [
         (one, _Top(share, float(change.near.mean())))
@@ -559,17 +539,13 @@ def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
         return _mean((one, float(some.mean())) for one, some in sizes if some.size)
 
     return Profiles(
-        victim=victim,
-        mask=mask,
-        regime=regime,
-        attack=attack,
-        shared_regime=next(iter(regimes)) if len(regimes) == 1 else None,
-        kind="success" if is_success else "failed",
+        victim=members[0].trial.arm.place.victim,
+        mask=members[0].mask,
+        regime=None if is_all else members[0].regime,
+        kind="success" if members[0].is_success else "failed",
         n=len(members),
-        top_before=top_before,
-        edit_before=edit_before,
-        top_after=top_after,
-        edit_after=edit_after,
+        top_before=_tops(members, lambda one: one.before),
+        top_after=_tops(members, lambda one: one.after),
         change=mean_size(lambda change: change.sizes),
         change_near=mean_size(lambda change: change.sizes[change.near]),
         change_far=mean_size(lambda change: change.sizes[~change.near]),
@@ -582,22 +558,11 @@ def _row(key: _Group, members: Sequence[Explained]) -> Profiles:
 
 def _tops(
     members: Sequence[Explained], side_of: Callable[[Explained], Side]
-) -> tuple[dict[Where, BesideChance], InEdit]:
+) -> dict[Where, BesideChance]:
     tops = [(one, top) for one in members if (top := top_places(one, side_of(one))) is not None]
-    of_edit = [top["edit"] for one, top in tops if one.shows_edit]
-    shares = {
-        place: _beside_chance(
-            [(one, top[place]) for one, top in tops if place != "edit" or one.shows_edit]
-        )
-        for place in TOPS
-    }
-    # Tied tokens share the top place: the edit has it where it has most of it.
-    in_edit = InEdit(
-        n=len(of_edit),
-        hits=sum(top.share > 0.5 for top in of_edit),
-        by_chance=float(sum(top.chance for top in of_edit)),
-    )
-    return shares, in_edit
+    shown = [(one, top["edit"]) for one, top in tops if one.shows_edit]
+    answered = [(one, top["answer"]) for one, top in tops]
+    return {"edit": _beside_chance(shown), "answer": _beside_chance(answered)}
 
 
 def _beside_chance(tops: Sequence[tuple[Explained, _Top]]) -> BesideChance:
@@ -626,47 +591,8 @@ def _by_unit(values: Iterable[tuple[Explained, float]]) -> Numbers:
     return np.array([fmean(by[unit]) for unit in sorted(by)], dtype=np.float64)
 
 
-def _profile(one: Explained) -> Profile:
-    trial = one.trial
-    return Profile(
-        trial_id=trial.id,
-        dataset=trial.arm.place.dataset,
-        item_id=trial.item.id,
-        victim=trial.arm.place.victim,
-        attack=trial.arm.attack.label,
-        verdict=trial.verdict.value,
-        regime=one.regime,
-        mask=one.mask,
-        key=one.key,
-        value=one.value,
-        gap=one.gap,
-        before=_map(one, one.before),
-        after=_map(one, one.after),
-    )
-
-
-def _map(one: Explained, side: Side) -> Map:
-    output = side.answer if side.answer in one.outputs else one.key
-    at = one.outputs.index(output or one.key)
-    return Map(
-        answer=side.answer,
-        output=one.outputs[at],
-        tokens=side.tokens,
-        segments=side.segments,
-        values=np.round(side.values[:, at], 6).tolist(),
-        base=float(side.base[at]),
-        full=float(side.full[at]),
-    )
-
-
 # What is shown ---------------------------------------------------------------------------------
 
-_TOPS: Mapping[Where, str] = {
-    "edit": "In the edit",
-    "key": "In the right option",
-    "answer": "In the chosen option",
-    "elsewhere": "Elsewhere",
-}
 _VALUES = {
     "probability": "P(option) among the options",
     "answer": "1 for the option that was answered, else 0, because the model gives no scores",
@@ -675,7 +601,6 @@ _VALUES = {
 }
 _REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
 _KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
-_EDITED = ", edited"
 _MOST = 5
 """Models that have a sentence; the tables have all."""
 
@@ -689,116 +614,11 @@ def mask_words(mask: str) -> str:
     return f"masked as {mask!r}" if mask else "masked words left out"
 
 
-def distinct(rows: Sequence[Profiles]) -> list[Profiles]:
-    """Return rows without those that repeat another one under a wider name.
-
-    A regime with one attack, or a model with one regime, has the same trials twice; they stand
-    once, under the narrower name.
-    """
-    groups: dict[tuple[str, str, str | None, str | None], list[Profiles]] = defaultdict(list)
-    for row in rows:
-        groups[_name(row)].append(row)
-
-    def sizes(name: tuple[str, str, str | None, str | None]) -> list[tuple[str, int]]:
-        return [(row.kind, row.n) for row in groups.get(name, ())]
-
-    repeated = {
-        wider
-        for name, members in list(groups.items())
-        for wider in _wider(members[0])
-        if sizes(wider) == sizes(name)
-    }
-    return [row for row in rows if _name(row) not in repeated]
+def _top(side: str, place: Where) -> Callable[[Profiles], BesideChance]:
+    return lambda row: (row.top_before if side == "before" else row.top_after)[place]
 
 
-def _name(row: Profiles) -> tuple[str, str, str | None, str | None]:
-    return row.victim, row.mask, row.regime, row.attack
-
-
-def _wider(row: Profiles) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """Yield the names of groups that have all trials of the row: as many are the same ones."""
-    if row.attack is not None and row.shared_regime is not None:
-        yield row.victim, row.mask, row.shared_regime, None
-    if row.attack is not None or row.regime is not None:
-        yield row.victim, row.mask, None, None
-
-
-def _sentences(all_: Explanations) -> list[str]:
-    """Say for each model how often the top token lies in the edit, beside chance."""
-    groups: dict[tuple[str, str], list[Profiles]] = defaultdict(list)
-    for row in all_.rows:
-        if row.attack is None and row.regime is None and row.edit_after.n:
-            groups[row.victim, row.mask].append(row)
-    unit = "token" if "tokens" in all_.units else "word"
-    sentences = []
-    for (victim, mask), rows in list(groups.items())[:_MOST]:
-        masked = f", {mask_words(mask)}" if len(all_.masks) > 1 else ""
-        parts = [
-            f"in {row.edit_after.hits:,} of {_count(row, is_score=all_.is_score)}"
-            + (f" the top {unit} lies in the edit" if i == 0 else "")
-            + f", by chance in {_about(row.edit_after.by_chance)}"
-            for i, row in enumerate(rows)
-        ]
-        sentences.append(f"{victim}{masked}: {'; '.join(parts)}.")
-    if left := len(groups) - len(sentences):
-        sentences.append(f"The tables have {left:,} more.")
-    return sentences
-
-
-def _count(row: Profiles, *, is_score: bool) -> str:
-    n, words = row.edit_after.n, ("pair", "pairs") if is_score else _KINDS[row.kind]
-    return f"{n:,} {words[n != 1]}"
-
-
-def _about(n: float) -> str:
-    """Write an expected count.
-
-    >>> _about(0.04), _about(2.31), _about(1312.4)
-    ('fewer than .1', '2.3', '1,312')
-    """
-    if 0 < n < 0.1:
-        return "fewer than .1"
-    return f"{n:,.0f}" if n >= 10 else f"{n:.1f}".removeprefix("0").removesuffix(".0") or "0"
-
-
-def _heads(all_: Explanations) -> list[Field[Profiles]]:
-    def which(row: Profiles) -> str:
-        words = "all" if row.regime is None else _REGIMES[row.regime]
-        if row.attack is not None:
-            words = label(row.attack).words
-        return words + (f", {mask_words(row.mask)}" if len(all_.masks) > 1 else "")
-
-    return [
-        column("Attacks", which),
-        column("Trials", lambda row: "pairs" if all_.is_score else _KINDS[row.kind][1]),
-        column("Model", lambda row: label(row.victim)),
-        column("n", lambda row: row.n, "count"),
-    ]
-
-
-def _first(head: Field[Profiles]) -> Callable[[tuple[Profiles, str]], Any]:
-    return lambda pair: head.read(pair[0])
-
-
-def _top_fields(all_: Explanations) -> list[Field[tuple[Profiles, str]]]:
-    """Return columns for the places that the items have; pairs and entities have no options."""
-    places = dict(_TOPS)
-    if all_.is_score:
-        places = {place: _TOPS[place] for place in ("edit", "elsewhere")}
-    elif {case.key for case in all_.cases} == {FOUND}:
-        places = {"edit": _TOPS["edit"], "key": "In the entity", "elsewhere": _TOPS["elsewhere"]}
-    fields: list[Field[tuple[Profiles, str]]] = [column("Prompt", lambda pair: pair[1])]
-    for place, words in places.items():
-        fields += _beside(words, place, partial(_top, place=place))
-    return fields
-
-
-def _top(pair: tuple[Profiles, str], place: Where) -> BesideChance:
-    row, side = pair
-    return (row.top_before if side == "before" else row.top_after)[place]
-
-
-def _beside(heading: str, key: str, read: Callable[[R], BesideChance]) -> list[Field[R]]:
+def _beside(heading: str, key: str, read: Callable[[Any], BesideChance]) -> list[Field[Any]]:
     """Return the columns of a share and of what chance would give."""
     return [
         column(heading, lambda row: read(row).share, "score", key=key),
@@ -806,45 +626,36 @@ def _beside(heading: str, key: str, read: Callable[[R], BesideChance]) -> list[F
     ]
 
 
-def _edit(row: Profiles) -> BesideChance:
-    return row.top_after["edit"]
-
-
-def _near(row: Profiles) -> BesideChance:
-    return row.near
-
-
-BRIEF: Sequence[Field[Profiles]] = (
-    *_beside("In the edit", "edit", _edit),
-    *_beside("Change near it", "near", _near),
-)
-CHANGES: Sequence[Field[Profiles]] = (
+_CHANGES: Sequence[Field[Profiles]] = (
     column("Top moved", lambda row: row.top_changed, "share"),
     column("Mean change", lambda row: row.change, "score"),
     column(f"within {WINDOW} tokens", lambda row: row.change_near, "score"),
     column("farther away", lambda row: row.change_far, "score"),
-    *_beside("Share near", "near", _near),
+    *_beside("Share near", "near", lambda row: row.near),
 )
 
 
-def _chart(case: Profile, number: int, *, several: bool) -> Chart:
-    """Return the words of one profile: before in one panel, after in the other."""
-    title = f"{case.item_id}, {label(case.attack).words}, {label(case.victim).words}"
-    title += ", attack failed" if case.verdict == Verdict.HELD else ""
-    points = [
-        Point(
-            x=i,
-            y=value,
-            series=token,
-            panel=_head(when, side, case),
-            tip=place,
-            marked=place.endswith(_EDITED),
-        )
-        for when, side in (("Before", case.before), ("After", case.after))
-        for i, (token, value, place) in enumerate(
-            zip(side.tokens, side.values, _places(side), strict=True)
-        )
+def _chart(case: Explained, number: int, *, several: bool) -> Chart:
+    """Return the words of one trial: before in one panel, after in the other.
+
+    Their values are for the answer; for the right one where there is no answer.
+    """
+    trial, points = case.trial, []
+    names = [
+        trial.item.id,
+        *(label(x).words for x in (trial.arm.attack.label, trial.arm.place.victim)),
     ]
+    title = ", ".join(names) + (", attack failed" if trial.verdict is Verdict.HELD else "")
+    for when, side in (("Before", case.before), ("After", case.after)):
+        at = case.outputs.index(side.answer if side.answer in case.outputs else case.key)
+        panel = f"{when}: {_head(case, side, at)}"
+        values = np.round(side.values[:, at], 6).tolist()
+        for i, (token, value, place) in enumerate(
+            zip(side.tokens, values, side.places, strict=True)
+        ):
+            is_edited = bool(side.edited[i])
+            tip = f"{place}, edited" if is_edited else place
+            points.append(Point(i, value, token, panel, tip, marked=is_edited))
     return Chart(
         name=f"profile-{number}",
         title=f"{title}, {mask_words(case.mask)}" if several else title,
@@ -857,15 +668,10 @@ def _chart(case: Profile, number: int, *, several: bool) -> Chart:
     )
 
 
-def _places(side: Map) -> list[str]:
-    places = ((f"{at}{_EDITED}" if edited else at, n) for at, edited, n in side.segments)
-    return [place for place, n in places for _ in range(n)]
-
-
-def _head(when: str, side: Map, case: Profile) -> str:
-    ends = f"{side.base:.3f}", f"{side.full:.3f}"
+def _head(case: Explained, side: Side, at: int) -> str:
+    ends = f"{side.base[at]:.3f}", f"{side.full[at]:.3f}"
     if case.value == SCORE:
-        return f"{when}: score {ends[1]}; with everything masked {ends[0]}"
+        return f"score {ends[1]}; with everything masked {ends[0]}"
     answer = "no readable answer" if side.answer is None else f"answered {side.answer}"
     right = " (right)" if side.answer == case.key else ""
-    return f"{when}: {answer}{right}; values for {side.output}: {ends[0]} to {ends[1]}"
+    return f"{answer}{right}; values for {case.outputs[at]}: {ends[0]} to {ends[1]}"

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -338,61 +338,8 @@ def review_rows(run: Run, reader: RunReader) -> Iterator[Row]:
 
 # Attacked items
 
-
-class _Asked(NamedTuple):
-    """One trial with the edits that it asked, without probes."""
-
-    arm: str
-    trial: Trial
-    queries: Sequence[tuple[int, tuple[Edit, ...]]]
-
-    def as_json(self) -> dict[str, Any]:
-        first = self.trial.first
-        last = None if first is None else first.query
-        return {
-            "arm": self.arm,
-            "trial_id": self.trial.id,
-            "seed": self.trial.arm.seed,
-            "repeat": self.trial.repeat,
-            "verdict": self.trial.verdict.value,
-            "queries": [
-                {
-                    "query": query,
-                    "flipped": None if last is not None and query > last else query == last,
-                    "edits": [asdict(edit) for edit in edits],
-                }
-                for query, edits in self.queries
-            ],
-        }
-
-
-class _Attacked(NamedTuple):
-    """One question, under an id that is unique in the file, and its trials."""
-
-    dataset: str
-    id: str
-    item: Question
-    asked: Sequence[_Asked]
-
-    def as_json(self, victim: str, head: str) -> dict[str, Any]:
-        item = self.item
-        metadata = {key: value for key, value in item.metadata.items() if key != FIELD}
-        return {
-            "id": self.id,
-            "dataset": self.dataset,
-            "original_id": item.id,
-            "victim": victim,
-            "item_hash": item.hash,
-            "passage": item.passage,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [asdict(mention) for mention in item.mentions],
-            "metadata": json.dumps(metadata, ensure_ascii=False),
-            FIELD: [one.as_json() for one in self.asked],
-            HEAD: head,
-        }
+_Asked: TypeAlias = tuple[str, Trial, Sequence[tuple[int, tuple[Edit, ...]]]]
+"""Name of the arm, a trial, and number and edits of its queries, without probes."""
 
 
 def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
@@ -412,11 +359,30 @@ def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
         )
     is_empty, probes = True, reader.probes()
     for victim in dict.fromkeys(trial.arm.place.victim for trial in run.trials):
-        rows = list(_attacked(run, victim, probes))
-        head = json.dumps(_head(run, victim, rows), ensure_ascii=False) if rows else ""
-        for row in rows:
-            is_empty = False
-            yield row.as_json(victim, head)
+        attacked = dict(_attacked(run, victim, probes))
+        is_empty = is_empty and not attacked
+        asked = [one for of_item in attacked.values() for one in of_item]
+        head = json.dumps(_head(run, victim, len(attacked), asked), ensure_ascii=False)
+        uses = Counter(item_id for _, item_id in attacked)
+        for (dataset, item_id), of_item in attacked.items():
+            item = run.folder.items[dataset, item_id]
+            metadata = {key: value for key, value in item.metadata.items() if key != FIELD}
+            yield {
+                "id": item_id if uses[item_id] == 1 else f"{dataset}/{item_id}",
+                "dataset": dataset,
+                "original_id": item_id,
+                "victim": victim,
+                "item_hash": item.hash,
+                "passage": item.passage,
+                "context": item.context,
+                "stem": item.stem,
+                "options": list(item.options),
+                "answer_idx": item.key,
+                "mentions": [asdict(mention) for mention in item.mentions],
+                "metadata": json.dumps(metadata, ensure_ascii=False),
+                FIELD: [_asked(*one) for one in of_item],
+                HEAD: head,
+            }
     if is_empty:
         raise UsageError(
             f"{run.folder.path}: no item was right before an attack and saw an edit of it, so the "
@@ -424,7 +390,31 @@ def attacked_rows(run: Run, reader: RunReader) -> Iterator[Row]:
         )
 
 
-def _attacked(run: Run, victim: str, probes: Collection[tuple[int, int]]) -> Iterator[_Attacked]:
+def _asked(
+    arm: str, trial: Trial, queries: Sequence[tuple[int, tuple[Edit, ...]]]
+) -> dict[str, Any]:
+    last = None if trial.first is None else trial.first.query
+    return {
+        "arm": arm,
+        "trial_id": trial.id,
+        "seed": trial.arm.seed,
+        "repeat": trial.repeat,
+        "verdict": trial.verdict.value,
+        "queries": [
+            {
+                "query": query,
+                "flipped": None if last is not None and query > last else query == last,
+                "edits": [asdict(edit) for edit in edits],
+            }
+            for query, edits in queries
+        ],
+    }
+
+
+def _attacked(
+    run: Run, victim: str, probes: Collection[tuple[int, int]]
+) -> Iterator[tuple[tuple[str, str], list[_Asked]]]:
+    """Yield data set and id of each attacked question, with the trials on it."""
     by_item: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial in run.trials:
         is_attacked = trial.is_eligible and trial.verdict is not Verdict.MEASURED
@@ -435,49 +425,33 @@ def _attacked(run: Run, victim: str, probes: Collection[tuple[int, int]]) -> Ite
         for place, trials in by_item.items()
         if any(not trial.arm.is_control for trial in trials)
     }
-    names = _names([trial for trials in kept.values() for trial in trials])
-    uses = Counter(item_id for _, item_id in kept)
-    for dataset, item_id in (place for place in run.folder.items if place in kept):
-        asked = [
-            _Asked(names[trial.arm.place.group, trial.arm.attack.label], trial, queries)
-            for trial in kept[dataset, item_id]
-            if (queries := _queries(run, trial, probes))
-        ]
-        if any(not one.trial.arm.is_control for one in asked):
-            own = item_id if uses[item_id] == 1 else f"{dataset}/{item_id}"
-            yield _Attacked(dataset, own, run.folder.items[dataset, item_id], asked)
-
-
-def _queries(
-    run: Run, trial: Trial, probes: Collection[tuple[int, int]]
-) -> list[tuple[int, tuple[Edit, ...]]]:
-    """Return the edits of a trial's queries by number, without those of probes."""
-    edits: dict[int, tuple[Edit, ...]] = {}
-    for query, asked in run.edits(trial):
-        if (trial.number, query) not in probes:
-            edits.setdefault(query, asked)
-    return sorted(edits.items())
-
-
-def _names(trials: Sequence[Trial]) -> dict[tuple[str, str], str]:
-    """Return (group, attack) -> name of the arm: the attack's, with the group if it has several."""
-    arms = {(t.arm.place.group, t.arm.attack.label): t.arm for t in trials}
+    arms = {
+        (t.arm.place.group, t.arm.attack.label): t.arm for trials in kept.values() for t in trials
+    }
     groups = Counter(label for _, label in arms)
-    names = {}
-    for (group, label), arm in arms.items():
-        ending = f" / {arm.control}" if arm.is_control else ""
-        of = label.removesuffix(ending)
-        names[group, label] = f"{of} ({group}){ending}" if groups[label] > 1 else label
-    return names
+    for place in (place for place in run.folder.items if place in kept):
+        asked: list[_Asked] = []
+        for trial in kept[place]:
+            edits: dict[int, tuple[Edit, ...]] = {}
+            for query, of_query in run.edits(trial):
+                if (trial.number, query) not in probes:
+                    edits.setdefault(query, of_query)
+            if edits:
+                group, label = trial.arm.place.group, trial.arm.attack.label
+                if groups[label] > 1:
+                    ending = f" / {trial.arm.control}" if trial.arm.is_control else ""
+                    label = f"{label.removesuffix(ending)} ({group}){ending}"
+                asked.append((label, trial, sorted(edits.items())))
+        if any(not trial.arm.is_control for _, trial, _ in asked):
+            yield place, asked
 
 
-def _head(run: Run, victim: str, rows: Sequence[_Attacked]) -> dict[str, Any]:
+def _head(run: Run, victim: str, n_items: int, asked: Sequence[_Asked]) -> dict[str, Any]:
     manifest = run.manifest
     entry = next(e for name, e in manifest["victims"].items() if e.get("part_of", name) == victim)
-    asked = [one for row in rows for one in row.asked]
     arms: dict[str, Trial] = {}
-    for one in asked:
-        arms.setdefault(one.arm, one.trial)
+    for arm, trial, _ in asked:
+        arms.setdefault(arm, trial)
     # Attacks come before their controls.
     in_order = sorted(arms.items(), key=lambda pair: pair[1].arm.is_control)
     return {
@@ -491,9 +465,9 @@ def _head(run: Run, victim: str, rows: Sequence[_Attacked]) -> dict[str, Any]:
             "model": entry["model"],
             "model_hash": entry["model_hash"],
         },
-        "n_items": len(rows),
+        "n_items": n_items,
         "n_trials": len(asked),
-        "n_queries": sum(len(one.queries) for one in asked),
+        "n_queries": sum(len(queries) for *_, queries in asked),
         "arms": [_arm(label, trial) for label, trial in in_order],
     }
 

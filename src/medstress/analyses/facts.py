@@ -209,12 +209,7 @@ class Facts:
     def may_guess(self) -> bool:
         """Whether the model may be guessing, on enough questions to tell."""
         knows = self.row.knows
-        return (
-            self.score is None
-            and knows is not None
-            and knows.is_near_chance
-            and not knows.is_too_few(self.n_met)
-        )
+        return knows is not None and knows.is_near_chance and not knows.is_too_few(self.n_met)
 
     @property
     def is_at_chance(self) -> bool:
@@ -261,9 +256,12 @@ class Facts:
 
     @property
     def lacks_control(self) -> bool:
-        """Whether answers are lost, and nothing says how many harmless edits take."""
-        is_counted = self.score is None and not self.is_clean and bool(self.taken.value)
-        return is_counted and (self.harmless is None or self.harmless_unseen > UNSEEN)
+        """Whether something is lost, and nothing says how much harmless edits take."""
+        if self.is_clean or (self.taken.value or 0.0) <= 0:
+            return False
+        if self.score is not None:
+            return self.net is None
+        return self.harmless is None or self.harmless_unseen > UNSEEN
 
     @property
     def rank(self) -> tuple[float, float, float, bool, int]:
@@ -327,6 +325,7 @@ class Facts:
             "few_n": f"{few_n:,}",
             "few_nouns": few_noun.many,
             "few": few_noun.count(few_n),
+            "much": "many" if self.score is None else "much",
             "same_type": self.same_type if self.score is None else "",
         }
         return {**values, **self._score_words(rest)}

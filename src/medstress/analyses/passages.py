@@ -2,9 +2,6 @@
 
 * *gains*: accuracy on clean items with the passage and without it, on the same items. A passage
   that does not decide its question is a control: a reader gains nothing from it.
-* *accuracies*: accuracy before and after each attack on the same items; an item that an attack
-  cannot edit keeps its clean answer. Attacks that change the evidence are left out: what they take
-  is no error.
 * *evidence*: answers once the passage supports another option.
 """
 
@@ -16,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell, Run
@@ -39,7 +35,6 @@ from medstress.core.arms import Place
 from medstress.core.items import Question
 from medstress.core.passages import DECIDES
 from medstress.core.trials import Trial
-from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate
 from medstress.stats.paired import difference
 from medstress.stats.shares import Mask, rate
@@ -69,16 +64,6 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracies(OfAttack):
-    """Accuracy before and after one attack or control, on the items of a group."""
-
-    """Label of the attack, or name of the control: its arm with most queries stands for all."""
-    accuracy: Estimate
-    accuracy_after: Estimate
-    """Over all seeds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(OfAttack):
     """Answers once a passage supports another option, of those that were right before.
 
@@ -98,7 +83,6 @@ class Passages(Shown):
     """All about passages in a run."""
 
     gains: Sequence[Gain]
-    accuracies: Sequence[Accuracies]
     evidence: Sequence[Evidence]
     has_pair: bool = field(metadata=HIDDEN)
     """Whether one model is asked with passages and without."""
@@ -106,7 +90,7 @@ class Passages(Shown):
     is_brief = True
 
     def tables(self) -> Sequence[Table]:
-        """What passages are worth, what was answered on other evidence, what attacks take."""
+        """What passages are worth, and what was answered on other evidence."""
         return [
             table(
                 "passages",
@@ -131,43 +115,11 @@ class Passages(Shown):
                     "longer supports the key."
                 ],
             ),
-            table(
-                "passage_accuracies",
-                "Accuracy before and after each attack, on the same items",
-                self.accuracies,
-                _ACCURACIES,
-                n_labels=4,
-                notes=[
-                    "An item that an attack cannot edit keeps its answer. Attacks after which the "
-                    "text no longer supports the key are left out."
-                ],
-            ),
         ]
 
     def charts(self) -> Sequence[Chart]:
-        """Accuracy of readers and others before and after attacks; answers on other evidence."""
-        by_model: dict[Place, list[Accuracies]] = defaultdict(list)
-        for row in self.accuracies:
-            by_model[Place(row.dataset, row.group, row.victim)].append(row)
-        points = []
-        for place, rows in by_model.items():
-            title = ", ".join(name.replace("_", " ") for name in place[:2])
-            marks = [("before", rows[0].accuracy)]
-            marks += [(row.attack, row.accuracy_after) for row in rows]
-            points += [
-                Point(x=attack.replace("_", " "), y=share, series=place.victim, panel=title)
-                for attack, share in marks
-            ]
+        """Answers on other evidence."""
         return [
-            Chart(
-                name="passages",
-                title="Accuracy with the passage and without it",
-                kind="dots",
-                x="attack",
-                y="accuracy",
-                points=tuple(points),
-                by_model=True,
-            ),
             Chart(
                 name="evidence",
                 title="Answers once the passage supports another option",
@@ -175,7 +127,7 @@ class Passages(Shown):
                 x="attack",
                 y="share of right answers",
                 points=tuple(
-                    Point(x=row.attack, y=share, series=name, panel=panel(row, self.evidence))
+                    Point(row.attack, share, name, panel(row, self.evidence))
                     for row in self.evidence
                     for name, share in (
                         ("follows the passage", row.followed),
@@ -188,15 +140,14 @@ class Passages(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
-        remarks = []
+        return list(self._remarks())
+
+    def _remarks(self) -> Iterator[Remark]:
         if self.has_pair and not self.gains:
-            remarks.append(
-                Remark(
-                    rule="no_gain",
-                    sentence="What the passage is worth is unknown: a model without passages is "
-                    "not asked under attacks that edit the passage alone; add another attack, such "
-                    "as no_op.",
-                )
+            yield Remark(
+                "no_gain",
+                "What the passage is worth is unknown: a model without passages is not asked under "
+                "attacks that edit the passage alone; add another attack, such as no_op.",
             )
         for gain in self.gains:
             low, high = gain.gain.ends
@@ -206,27 +157,16 @@ class Passages(Shown):
                 sentence = "may be no better with passages than without."
             else:
                 continue
-            remarks.append(
-                Remark(
-                    rule="passage_gain",
-                    where=(gain.dataset, gain.group, gain.open),
-                    level="note",
-                    sentence=f"{gain.open} {sentence}",
-                )
-            )
+            at = gain.dataset, gain.group, gain.open
+            yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
         for row in self.evidence:
             low = row.kept.low
             if low is not None and low > (row.followed.high or 0.0):
-                remarks.append(
-                    Remark(
-                        rule="remembers",
-                        where=where(row, row.attack),
-                        level="note",
-                        sentence=f"{row.victim} keeps the key more often than it follows the "
-                        f"passage under {row.attack}: it remembers rather than reads.",
-                    )
+                sentence = (
+                    f"{row.victim} keeps the key more often than it follows the passage under "
+                    f"{row.attack}: it remembers rather than reads."
                 )
-        return remarks
+                yield Remark("remembers", sentence, where(row, row.attack), "note")
 
 
 class PassagesOfRun:
@@ -247,7 +187,6 @@ class PassagesOfRun:
         free = {name for name, part in groups.items() if not part.get("n_names")}
         return Passages(
             gains=list(_gains(run, pairs, free)),
-            accuracies=list(_accuracies(run, free)) if pairs else [],
             evidence=evidence,
             has_pair=bool(pairs),
         )
@@ -313,103 +252,26 @@ def _gains(run: Run, pairs: Sequence[tuple[str, str]], free: Collection[str]) ->
                 ]
                 if shared:
                     i, j = np.array(shared, dtype=np.int64).T
-                    yield _gain(first[0], second[0], i, j, name)
+                    with_it, without = first[0].eligible[i], second[0].eligible[j]
+                    gain = difference(with_it, without, first[0].units[:, i])
+                    yield Gain(
+                        dataset=dataset,
+                        group=group,
+                        open=reader,
+                        closed=other,
+                        passages=name,
+                        n=len(i),
+                        accuracy_open=rate(with_it, first[0].units[:, i]),
+                        accuracy_closed=rate(without, second[0].units[:, j]),
+                        gain=gain.estimate,
+                        p=gain.p,
+                    )
 
 
 def _decides(trial: Trial) -> bool | None:
     """Return whether the passage decides the question; anything but a truth value says nothing."""
     decides = trial.item.metadata.get(DECIDES)
     return decides if isinstance(decides, bool) else None
-
-
-def _gain(
-    first: Cell, second: Cell, i: NDArray[np.int64], j: NDArray[np.int64], passages: str
-) -> Gain:
-    right, beside = first.eligible[i], second.eligible[j]
-    gain = difference(right, beside, first.units[:, i])
-    return Gain(
-        dataset=first.place.dataset,
-        group=first.place.group,
-        open=first.place.victim,
-        closed=second.place.victim,
-        passages=passages,
-        n=len(i),
-        accuracy_open=rate(right, first.units[:, i]),
-        accuracy_closed=rate(beside, second.units[:, j]),
-        gain=gain.estimate,
-        p=gain.p,
-    )
-
-
-def _accuracies(run: Run, free: Collection[str]) -> Iterator[Accuracies]:
-    """Yield accuracy before and after each attack and control on the same items of a group.
-
-    Attacks without names are asked about all items; they are shown on the items of each group
-    that has names, beside its attacks.
-    """
-    trials: dict[Place, list[Trial]] = defaultdict(list)
-    for trial in run.trials:
-        trials[trial.arm.place].append(trial)
-    groups = dict.fromkeys((place.dataset, place.group) for place in trials)
-    with_names = {dataset for dataset, group in groups if group not in free}
-    arms = _one_arm_each(run)
-    for dataset, group in groups:
-        if group in free and dataset in with_names:
-            continue
-        # An arm of the group itself stands before one that was asked about all items.
-        here = {
-            (place.victim, name): cell
-            for (place, name), cell in arms.items()
-            if (place.dataset, place.group) == (dataset, group)
-        }
-        wider = {
-            (place.victim, name): cell
-            for (place, name), cell in arms.items()
-            if place.dataset == dataset and place.group in free
-        }
-        for (victim, name), cell in {**wider, **here}.items():
-            clean = _clean(trials.get(Place(dataset, group, victim), ()))
-            if clean is None or not cell.answered.any() or any(map(_changes_evidence, cell.trials)):
-                continue
-            shared = [
-                (clean[1][trial.item.id], j)
-                for j, trial in enumerate(cell.trials)
-                if trial.item.id in clean[1]
-            ]
-            i, j = np.array(shared, dtype=np.int64).reshape(-1, 2).T
-            once = np.unique(i)
-            before = clean[0]
-            yield Accuracies(
-                dataset=dataset,
-                group=group,
-                victim=victim,
-                attack=name,
-                accuracy=rate(before.eligible[once], before.units[:, once]),
-                accuracy_after=rate(
-                    before.eligible[i] & ~cell.flipped(cell.budget)[j], before.units[:, i]
-                ),
-            )
-
-
-def _one_arm_each(run: Run) -> dict[tuple[Place, str], Cell]:
-    """Return the cells of attacks by label, then of each control the one with most queries."""
-    arms = {(cell.place, cell.attack.label): cell for cell in run.attacks}
-    controls: dict[tuple[Place, str], Cell] = {}
-    for cell in run.cells:
-        if cell.arm.control is not None:
-            key = (cell.place, cell.arm.control)
-            rivals = [cell, *([controls[key]] if key in controls else [])]
-            controls[key] = max(rivals, key=_n_asked)
-    return {**controls, **arms}
-
-
-def _n_asked(cell: Cell) -> int:
-    return sum(trial.queries.asked for trial in cell.trials)
-
-
-def _changes_evidence(trial: Trial) -> bool:
-    reason = None if trial.pick is None else trial.pick.validity.reason
-    return supported(trial) is not None or reason == EVIDENCE_CHANGED
 
 
 def supported(trial: Trial) -> str | None:
@@ -433,8 +295,7 @@ def _evidence(cell: Cell) -> Iterator[Evidence]:
     followed = cell.mask(lambda t: _last(t) is not None and _last(t) == supported(t))
     kept = cell.mask(lambda t: _last(t) == t.item.key)
     yield Evidence(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         followed=share(followed),
         kept=share(kept),
         other=share(~(followed | kept)),
@@ -455,14 +316,6 @@ _GAIN: Sequence[Field[Gain]] = (
     column("Accuracy without", lambda row: row.accuracy_closed, "share", key="accuracy_closed"),
     column("Gain", lambda row: row.gain, "score"),
     column("p", lambda row: row.p, "p", wide=True),
-)
-_ACCURACIES: Sequence[Field[Accuracies]] = (
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group)),
-    column("Model", lambda row: label(row.victim)),
-    column("Attack", lambda row: label(row.attack)),
-    column("Before", lambda row: row.accuracy, "share"),
-    column("After", lambda row: row.accuracy_after, "share"),
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
     *attack_labels(lambda row: row),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Field, Shown, Table, column, label, table
-from medstress.store.spending import Price
+from medstress.store.counts import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +95,10 @@ def prices_of(manifest: Mapping[str, Any]) -> dict[str, Price]:
 
 def paid(run: Run, prices: Mapping[str, Price]) -> list[Paid]:
     """Return what each model and role was paid for, over all trials."""
-    sums: dict[str, tuple[int, int, int]] = {}
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for one in run.folder.spending:
-        calls, tokens_in, tokens_out = sums.get(one.payer, (0, 0, 0))
-        sums[one.payer] = (
-            calls + one.n_calls,
-            tokens_in + one.tokens_in,
-            tokens_out + one.tokens_out,
-        )
+        added = one.n_calls, one.tokens_in, one.tokens_out
+        sums[one.payer] = [a + b for a, b in zip(sums[one.payer], added, strict=True)]
     return [
         Paid(
             payer=payer,

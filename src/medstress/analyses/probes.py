@@ -10,12 +10,11 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
@@ -93,9 +92,7 @@ class Probes(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Rates of probes and controls, then rates by variant where variants have names."""
-        named = [
-            _Named(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()
-        ]
+        named = [(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()]
         return [
             table(
                 "probes",
@@ -113,13 +110,13 @@ class Probes(Shown):
 
     def charts(self) -> Sequence[Chart]:
         """How often answers agree under each probe and under its controls."""
-        places = [row.cell.place for row in self.rows]
+        places = [row.place for row in self.rows]
         points = [
             Point(
-                x=row.control_of or row.attack,
-                y=row.consistency,
-                series=control_words(row.cell.attack.name) if row.control_of else "probe",
-                panel=panel(row.cell.place, places),
+                row.control_of or row.attack,
+                row.consistency,
+                control_words(row.cell.attack.name) if row.control_of else "probe",
+                panel(row.place, places),
             )
             for row in self.rows
         ]
@@ -153,40 +150,33 @@ class ProbesOfRun:
 PROBES = ProbesOfRun()
 
 
-class _Answers(NamedTuple):
-    """Answers to variants: place of the trial in its cell, and the option's letter."""
-
-    at: NDArray[np.int64]
-    letters: Sequence[str | None]
-
-
 def _probe(run: Run, cell: Cell) -> Probe:
     counted = cell.mask(_is_counted)
     trials = [(i, trial) for i, trial in enumerate(cell.trials) if counted[i]]
     every = [(i, letter) for i, trial in trials for letter in trial.answers]
-    answers = _answers(every)
+    right, alike = cell.mask(_is_right_before), cell.mask(is_consistent)
 
     def of_trials(hits: Mask) -> Estimate:
         return rate(hits[counted], cell.units[:, counted])
 
-    right = cell.mask(_is_right_before)
+    names: Sequence[str] = cell.attack.params.get("variants", ())
+    has_names = all(len(trial.answers) == len(names) for _, trial in trials)
     return Probe(
         cell=cell,
-        **cell.place._asdict(),
-        attack=cell.attack.label,
+        **cell.labels,
         seeds=cell.seeds,
         control_of=cell.arm.control_of,
         n_trials=len(trials),
         n_answers=len(every),
-        n_unreadable=sum(letter is None for letter in answers.letters),
+        n_unreadable=sum(letter is None for _, letter in every),
         accuracy_before=of_trials(right),
-        rates=_rates(cell, answers),
-        accuracy_all=of_trials(right & cell.mask(is_consistent)),
-        consistency=of_trials(cell.mask(is_consistent)),
+        rates=_rates(cell, every),
+        accuracy_all=of_trials(right & alike),
+        consistency=of_trials(alike),
         consistency_net=_net(run, cell),
         by_variant={
-            name: _rates(cell, _answers([(i, trial.answers[n]) for i, trial in trials]))
-            for n, name in enumerate(_variants(cell, [trial for _, trial in trials]))
+            name: _rates(cell, [(i, trial.answers[n]) for i, trial in trials])
+            for n, name in enumerate(names if has_names else ())
         },
     )
 
@@ -212,35 +202,20 @@ def _net(run: Run, cell: Cell) -> dict[str, Estimate]:
     return net
 
 
-def _rates(cell: Cell, answers: _Answers) -> Rates:
-    trials = [cell.trials[i] for i in answers.at]
-    units = cell.units[:, answers.at]
-    right = _mask(
-        letter == trial.item.key for letter, trial in zip(answers.letters, trials, strict=True)
-    )
-    readable = _mask(letter is not None for letter in answers.letters)
-    before = _mask(map(_is_right_before, trials))
+def _rates(cell: Cell, answers: Sequence[tuple[int, str | None]]) -> Rates:
+    """Return the rates over answers, given by place of the trial in its cell and letter."""
+    places = np.array([i for i, _ in answers], dtype=np.int64)
+    trials, units = [cell.trials[i] for i in places], cell.units[:, places]
+    letters = [letter for _, letter in answers]
+    right = np.array([x == t.item.key for x, t in zip(letters, trials, strict=True)], dtype=bool)
+    readable = np.array([letter is not None for letter in letters], dtype=bool)
+    before = np.array(list(map(_is_right_before, trials)), dtype=bool)
     return Rates(
         accuracy=rate(right, units),
         change=difference(right, before, units).estimate,
         right_to_wrong=rate((readable & ~right)[before], units[:, before]),
         wrong_to_right=rate(right[~before], units[:, ~before]),
     )
-
-
-def _variants(cell: Cell, trials: Sequence[Trial]) -> Sequence[str]:
-    """Return the names of variants, if every trial has just those that the attack names."""
-    names: Sequence[str] = cell.attack.params.get("variants", ())
-    return names if all(len(trial.answers) == len(names) for trial in trials) else ()
-
-
-def _answers(every: Sequence[tuple[int, str | None]]) -> _Answers:
-    at = np.array([i for i, _ in every], dtype=np.int64)
-    return _Answers(at, [letter for _, letter in every])
-
-
-def _mask(holds: Iterable[bool]) -> Mask:
-    return np.array(list(holds), dtype=bool)
 
 
 def _is_counted(trial: Trial) -> bool:
@@ -257,58 +232,77 @@ def _is_right_before(trial: Trial) -> bool:
 
 
 def _remarks(row: Probe) -> Iterator[Remark]:
-    at = where(row.cell.place, row.attack)
+    at = where(row.place, row.attack)
     if row.n_unreadable > UNREADABLE * row.n_answers:
-        yield Remark(
-            rule="unreadable_variants",
-            where=at,
-            sentence=f"{row.attack}: {row.n_unreadable:,} of {row.n_answers:,} answers to variants "
-            "could not be read; they count as neither right nor alike.",
+        sentence = (
+            f"{row.attack}: {row.n_unreadable:,} of {row.n_answers:,} answers to variants could "
+            "not be read; they count as neither right nor alike."
         )
+        yield Remark("unreadable_variants", sentence, at)
     if not row.consistency_net:
-        yield Remark(
-            rule="no_control",
-            where=at,
-            level="note",
-            sentence=f"{row.attack} has no control: harmless edits may change as many answers.",
-        )
+        sentence = f"{row.attack} has no control: harmless edits may change as many answers."
+        yield Remark("no_control", sentence, at, "note")
     no_less = [
         label(name).words
         for name, net in row.consistency_net.items()
         if (high := net.ends[1]) is not None and high >= 0
     ]
     if no_less:
-        yield Remark(
-            rule="no_less_consistent",
-            where=at,
-            level="note",
-            sentence=f"{row.attack}: {row.victim} may answer alike as often as under harmless "
-            f"edits ({', '.join(no_less)}).",
+        sentence = (
+            f"{row.attack}: {row.victim} may answer alike as often as under harmless edits "
+            f"({', '.join(no_less)})."
         )
-
-
-class _Named(NamedTuple):
-    """Rates of one variant."""
-
-    row: Probe
-    variant: str
-    rates: Rates
+        yield Remark("no_less_consistent", sentence, at, "note")
 
 
 def _net_fields(rows: Sequence[Probe]) -> list[Field[Probe]]:
     """Return a column for each control."""
 
     def of_control(name: str) -> Field[Probe]:
-        heading = f"Alike, net of {label(name).words}"
         return column(
-            heading,
+            f"Alike, net of {label(name).words}",
             lambda row: row.consistency_net.get(name),
             "score",
             key=f"consistency_net_{name}",
         )
 
+    return [of_control(n) for n in dict.fromkeys(n for row in rows for n in row.consistency_net)]
+
+
+def _of_answers(rates: Callable[[Any], Rates]) -> list[Field[Any]]:
+    """Return the columns of rates over answers."""
     return [
-        of_control(name) for name in dict.fromkeys(n for row in rows for n in row.consistency_net)
+        column(
+            "Accuracy over variants",
+            lambda row: rates(row).accuracy,
+            "share",
+            tip="right, of all answers to variants",
+            key="accuracy",
+        ),
+        column(
+            "Change",
+            lambda row: rates(row).change,
+            "score",
+            tip="accuracy over variants minus before, paired",
+            key="change",
+            wide=True,
+        ),
+        column(
+            "Right to wrong",
+            lambda row: rates(row).right_to_wrong,
+            "share",
+            tip="wrong, of variants of rightly answered items",
+            key="right_to_wrong",
+            wide=True,
+        ),
+        column(
+            "Wrong to right",
+            lambda row: rates(row).wrong_to_right,
+            "share",
+            tip="right, of variants of all other items",
+            key="wrong_to_right",
+            wide=True,
+        ),
     ]
 
 
@@ -316,40 +310,6 @@ LABELS: Sequence[Field[Probe]] = (
     column("Probe", lambda row: label(row.attack)),
     *place_labels(lambda row: row),
 )
-_OF_ANSWERS: Sequence[Field[Any]] = (
-    column(
-        "Accuracy over variants",
-        lambda row: row.rates.accuracy,
-        "share",
-        tip="right, of all answers to variants",
-        key="accuracy",
-    ),
-    column(
-        "Change",
-        lambda row: row.rates.change,
-        "score",
-        tip="accuracy over variants minus before, paired",
-        key="change",
-        wide=True,
-    ),
-    column(
-        "Right to wrong",
-        lambda row: row.rates.right_to_wrong,
-        "share",
-        tip="wrong, of variants of rightly answered items",
-        key="right_to_wrong",
-        wide=True,
-    ),
-    column(
-        "Wrong to right",
-        lambda row: row.rates.wrong_to_right,
-        "share",
-        tip="right, of variants of all other items",
-        key="wrong_to_right",
-        wide=True,
-    ),
-)
-"""Of whatever has `rates`: a probe, or one of its variants."""
 _RATES: Sequence[Field[Probe]] = (
     column(
         "Accuracy before",
@@ -358,7 +318,7 @@ _RATES: Sequence[Field[Probe]] = (
         key="accuracy_before",
         wide=True,
     ),
-    *_OF_ANSWERS,
+    *_of_answers(lambda row: row.rates),
     column(
         "Right on all",
         lambda row: row.accuracy_all,
@@ -374,9 +334,9 @@ _RATES: Sequence[Field[Probe]] = (
         key="consistency",
     ),
 )
-_BY_VARIANT: Sequence[Field[_Named]] = (
-    column("Probe", lambda named: label(named.row.attack)),
-    column("Model", lambda named: label(named.row.victim)),
-    column("Variant", lambda named: label(named.variant)),
-    *_OF_ANSWERS,
+_BY_VARIANT: Sequence[Field[tuple[Probe, str, Rates]]] = (
+    column("Probe", lambda row: label(row[0].attack)),
+    column("Model", lambda row: label(row[0].victim)),
+    column("Variant", lambda row: label(row[1])),
+    *_of_answers(lambda row: row[2]),
 )

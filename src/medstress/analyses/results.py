@@ -81,7 +81,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         success=success.success(cell) if is_attacked else None,
         loss=controls.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
-        diversity=diversity.part(run, cell),
+        diversity=diversity.diversity(cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
@@ -113,8 +113,9 @@ class Results(Shown):
         rows, n = self.attacks, len(LABELS)
         rated = [row for row in rows if row.success is not None]
         fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
+        made = scores.table_of(rows, LABELS)
         return [
-            *scores.tables(rows, LABELS),
+            *([made] if made else []),
             table("results", "Results", rated, fields, n_labels=n, notes=(ATTACKABLE,)),
             table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS], n_labels=n),
             table("queries", "Queries", rows, [*LABELS, *QUERIES], n_labels=n),
@@ -187,6 +188,15 @@ class ResultsOfRun:
 
 
 RESULTS = ResultsOfRun()
+
+
+def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
+    """Return the diversity of a cell of a run, which its row has too."""
+    results = run.of(RESULTS)
+    rows = results.rows if results else ()
+    kept = next((row.diversity for row in rows if row.cell is cell), None)
+    return kept or diversity.diversity(cell)
+
 
 ATTACKABLE = (
     "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Cell, Reading, Run, share_of
 from medstress.analyses.shown import (
     Chart,
     Field,
@@ -30,15 +30,16 @@ from medstress.analyses.shown import (
     label,
     panel,
     table,
+    where,
 )
 from medstress.analyses.success import with_worst_line
 from medstress.core.arms import Place
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Outcome
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, with_worst
-from medstress.stats.shares import number_units, rate
-from medstress.store.inquiries import StoredInquiry
+from medstress.stats.estimate import Estimate
+from medstress.stats.shares import number_units
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "reuse"
 """What its questions are stored as, and its setting is called."""
@@ -65,10 +66,6 @@ class Ranked:
 class Listed(OfAttack):
     """The names that succeed most, read off the successes themselves."""
 
-    n_successes: int
-    n_names: int
-    n_items: int
-    """Items with a success."""
     names: Sequence[Ranked]
 
 
@@ -82,8 +79,6 @@ class Overlap:
     victim: str
     against: str
     m: int
-    n_names: tuple[int, int]
-    """Names that each list has."""
     jaccard: float | None
     rank_biased_overlap: float | None
 
@@ -144,7 +139,7 @@ class Reuse(Shown):
     def charts(self) -> Sequence[Chart]:
         """Share of items flipped against m."""
         points = [
-            Point(x=row.m, y=row.reuse, series=row.attack, panel=panel(row, self.asked))
+            Point(row.m, row.reuse, row.attack, panel(row, self.asked))
             for row in self.asked
             if row.reuse.value is not None
         ]
@@ -163,10 +158,10 @@ class Reuse(Shown):
         """Say which calls failed."""
         return [
             Remark(
-                rule="not_answered",
-                where=(row.dataset, row.group, row.victim, row.attack),
-                sentence=f"{label(row.attack).words}: {row.n_unanswered:,} items have a reusable "
-                "name without an answer; run again with --retry-failed.",
+                "not_answered",
+                f"{label(row.attack).words}: {row.n_unanswered:,} items have a reusable name "
+                "without an answer; run again with --retry-failed.",
+                where(row, row.attack),
             )
             for row in self.asked
             if row.n_unanswered
@@ -185,11 +180,15 @@ class ReuseOfRun:
             return None
         settings: Mapping[str, Any] = run.manifest["config"].get("analysis", {})
         sizes = sorted(map(int, settings.get(PURPOSE) or ()))
-        asked = _questions(run) if sizes else {}
-        lists = [(cell, ranking(_eligible(cell))) for cell in cells]
+        asked: dict[tuple[Place, str, str], list[Question]] = defaultdict(list)
+        for one in run.folder.inquiries if sizes else ():
+            if one.purpose == PURPOSE:
+                place = Place(one.dataset, one.group, one.victim)
+                asked[place, one.attack, one.item_id].append(Question.of(one))
+        ranked = [(cell, ranking(_eligible(cell))) for cell in cells]
         return Reuse(
-            names=[_listed(cell, ranked) for cell, ranked in lists],
-            overlap=_overlaps(lists),
+            names=[Listed(**cell.labels, names=names[:LISTED]) for cell, names in ranked],
+            overlap=_overlaps(ranked),
             asked=[row for cell in cells for row in _reused(cell, asked, sizes)],
         )
 
@@ -253,6 +252,16 @@ class Question:
     is_reached: bool
     """Whether the last answer is a success by the attack's goal."""
 
+    @classmethod
+    def of(cls, stored: StoredInquiry) -> Question:
+        """Read a stored question."""
+        return cls(
+            top=tuple(stored.spec["top"]),
+            asked=tuple(stored.spec["asked"]),
+            outcomes=tuple(stored.outcomes),
+            is_reached=bool(stored.reached),
+        )
+
     def places(self, m: int) -> int:
         """Return how many of the first m names were put in."""
         return sum(name in self.top[:m] for name in self.asked)
@@ -271,25 +280,6 @@ class Question:
     def maybe(self, m: int) -> bool:
         """Return whether one of the first m names is a success, or may be."""
         return self.flips(m) is not False or Outcome.UNREADABLE in self.outcomes[: self.places(m)]
-
-
-def _questions(run: Run) -> dict[tuple[Place, str, str], list[Question]]:
-    """Return (place, attack, item) -> what was asked, in the order of asking."""
-    questions: dict[tuple[Place, str, str], list[Question]] = defaultdict(list)
-    for one in run.folder.inquiries:
-        if one.purpose == PURPOSE:
-            place = Place(one.dataset, one.group, one.victim)
-            questions[place, one.attack, one.item_id].append(_question(one))
-    return questions
-
-
-def _question(one: StoredInquiry) -> Question:
-    return Question(
-        top=tuple(one.spec["top"]),
-        asked=tuple(one.spec["asked"]),
-        outcomes=tuple(one.outcomes),
-        is_reached=bool(one.reached),
-    )
 
 
 def _reused(
@@ -311,62 +301,52 @@ def _reused(
     rows = []
     for m in sizes:
         put = {item: one for item, one in current.items() if one.places(m)}
-        decided = {item: flips for item, one in put.items() if (flips := one.flips(m)) is not None}
-        least = {item: one.surely(m) for item, one in put.items()}
-        most = {item: one.maybe(m) for item, one in put.items()}
+        flips = [one.flips(m) for one in put.values()]
+        decided = np.array([one is not None for one in flips], dtype=bool)
+        share = Reading(
+            counts=decided,
+            hit=np.array([bool(one) for one in flips], dtype=bool),
+            may_count=np.ones(len(put), dtype=bool),
+            least=np.array([one.surely(m) for one in put.values()], dtype=bool),
+            most=np.array([one.maybe(m) for one in put.values()], dtype=bool),
+        )
         rows.append(
             Reused(
-                **cell.place._asdict(),
-                attack=cell.attack.label,
+                **cell.labels,
                 m=m,
                 n_items=len(tops),
                 n_never_asked=len(tops) - len(put),
-                n_unanswered=len(put) - len(decided),
-                reuse=with_worst(*(_rate(flips, path) for flips in (decided, least, most))),
+                n_unanswered=int((~decided).sum()),
+                reuse=share_of(share, number_units([path[item] for item in put])),
             )
         )
     return rows
 
 
-def _rate(flips: Mapping[str, bool], path: Mapping[str, tuple[str, str]]) -> Estimate:
-    hits = np.array([*flips.values()], dtype=np.bool_)
-    return rate(hits, number_units([path[item] for item in flips]))
-
-
-def _listed(cell: Cell, ranked: Sequence[Ranked]) -> Listed:
-    return Listed(
-        **cell.place._asdict(),
-        attack=cell.attack.label,
-        n_successes=sum(one.n_successes for one in ranked),
-        n_names=len(ranked),
-        n_items=len({trial.item.id for trial in cell.trials if trial.first is not None}),
-        names=ranked[:LISTED],
-    )
-
-
-def _overlaps(lists: Iterable[tuple[Cell, Sequence[Ranked]]]) -> list[Overlap]:
+def _overlaps(ranked: Iterable[tuple[Cell, Sequence[Ranked]]]) -> list[Overlap]:
     """Compare the top m names of every two models under one attack."""
     by_attack: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(dict)
-    for cell, ranked in lists:
-        place = cell.place
-        names = [one.name for one in ranked]
-        by_attack[place.dataset, place.group, cell.attack.label][place.victim] = names
-    return [
-        Overlap(
-            dataset=dataset,
-            group=group,
-            attack=attack,
-            victim=first,
-            against=second,
-            m=m,
-            n_names=(len(names[first][:m]), len(names[second][:m])),
-            jaccard=jaccard(names[first][:m], names[second][:m]),
-            rank_biased_overlap=rank_biased_overlap(names[first][:m], names[second][:m]),
-        )
-        for (dataset, group, attack), names in sorted(by_attack.items())
-        for first, second in combinations(sorted(names), 2)
-        for m in OVERLAPS
-    ]
+    for cell, names in ranked:
+        key = cell.place.dataset, cell.place.group, cell.attack.label
+        by_attack[key][cell.place.victim] = [one.name for one in names]
+    rows = []
+    for (dataset, group, attack), lists in sorted(by_attack.items()):
+        for victim, against in combinations(sorted(lists), 2):
+            for m in OVERLAPS:
+                first, second = lists[victim][:m], lists[against][:m]
+                rows.append(
+                    Overlap(
+                        dataset=dataset,
+                        group=group,
+                        attack=attack,
+                        victim=victim,
+                        against=against,
+                        m=m,
+                        jaccard=jaccard(first, second),
+                        rank_biased_overlap=rank_biased_overlap(first, second),
+                    )
+                )
+    return rows
 
 
 def jaccard(first: Sequence[str], second: Sequence[str]) -> float | None:

@@ -25,10 +25,9 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
-from medstress.store.inquiries import StoredInquiry
-from medstress.store.reader import RunReader
+from medstress.store.counts import Spending
+from medstress.store.reader import RunReader, StoredInquiry
 from medstress.store.reviews import Review
-from medstress.store.spending import Spending
 from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
@@ -104,11 +103,6 @@ class Stored(Protocol):
     def substitutions(self) -> Substitutions:
         """What the perturbed queries of attacks put in."""
 
-    def answers(
-        self, numbers: Sequence[int]
-    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
-        """Return number of a trial -> (edits, answers) of its perturbed queries, in order."""
-
 
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.
@@ -157,8 +151,12 @@ class Run:
         Numbers in labels are sorted as numbers: n=-30 comes before n=-2.
         """
         trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
+        of_arm: dict[Arm, list[Trial]] = {}  # seeds share a list
         for trial in self.trials:
-            trials[trial.arm.place, trial.arm.attack.label].append(trial)
+            arm = trial.arm
+            if arm not in of_arm:
+                of_arm[arm] = trials[arm.place, arm.attack.label]
+            of_arm[arm].append(trial)
         return [Cell.of(trials[key]) for key in sorted(trials, key=lambda k: (k[0], _order(k[1])))]
 
     @cached_property
@@ -188,6 +186,24 @@ class Run:
                 clean[trial.arm.place].setdefault(trial.item.id, trial)
         return clean
 
+    @cached_property
+    def answered(self) -> Mapping[Place, Sequence[Trial]]:
+        """Place -> one trial for each clean item that got an answer, by model, then by place."""
+        places: dict[Place, dict[str, Trial]] = defaultdict(dict)
+        for trial in self.trials:
+            if trial.is_answered:
+                places[trial.arm.place].setdefault(trial.item.id, trial)
+        order = sorted(places, key=lambda place: (place.victim, place))
+        return {place: list(places[place].values()) for place in order}
+
+    @cached_property
+    def by_model(self) -> Mapping[str, Sequence[Trial]]:
+        """Label of a model -> its trials, sorted by label."""
+        trials: dict[str, list[Trial]] = defaultdict(list)
+        for trial in self.trials:
+            trials[trial.arm.place.victim].append(trial)
+        return dict(sorted(trials.items()))
+
     def names(self, trial: Trial) -> frozenset[str]:
         """Return the names that a trial's queries put in, case-folded; read when first wanted."""
         drawn = self.folder.names.get(trial.number, frozenset())
@@ -197,10 +213,6 @@ class Run:
     def edits(self, trial: Trial) -> Sequence[tuple[int, tuple[Edit, ...]]]:
         """Return (query, edits) of a trial's perturbed queries; read when first wanted."""
         return self.folder.edits.get(trial.number, ())
-
-    def repeats(self, trial: Trial) -> Sequence[int]:
-        """Return a trial's queries that asked a variant of it again; read when first wanted."""
-        return self.folder.repeats.get(trial.number, ())
 
     def ledger(self, cell: Cell) -> dict[str, int]:
         """Return the queries of a cell under the names of `LEDGER`; asked = paid + cached + failed.
@@ -236,6 +248,22 @@ class Reading(NamedTuple):
     def at(self, places: NDArray[Any]) -> Reading:
         """Return the reading of some trials in some order: by number, or by mask."""
         return Reading(*(part[places] for part in self))
+
+
+def share_of(reading: Reading, units: Units) -> Estimate:
+    """Estimate a share, with its worst ends where answers are open (METHODS 1.5).
+
+    Args:
+        reading: what it counts.
+        units: of the answers, shape (levels, n).
+    """
+    hits, may = reading.hit[reading.counts], reading.may_count
+    estimate = rate(hits, units[:, reading.counts])
+    is_open = [reading.least[may] != reading.most[may], reading.counts != may]
+    if not any(part.any() for part in is_open):
+        return estimate
+    least, most = (rate(part[may], units[:, may]) for part in (reading.least, reading.most))
+    return with_worst(estimate, least, most)
 
 
 class Cell:
@@ -292,11 +320,16 @@ class Cell:
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Cell:
         """Return the cell of trials of one attack in one place; there must be one."""
+        # All trials that ended alike have the same marks.
+        alike: dict[tuple[Verdict, str | None], int] = {}
+        number = [alike.setdefault((t.verdict, t.at), len(alike)) for t in trials]
+        one_of = dict(zip(number, trials, strict=True))
         marks = [
-            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, _is_unread(t))
-            for t in trials
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost)
+            for t in (one_of[i] for i in range(len(alike)))
         ]
-        eligible, answered, open_clean, lost, unread = np.array(marks, dtype=bool).T
+        eligible, answered, open_clean, lost = np.array(marks, dtype=bool)[number].T
+        unread = np.array([t.first is not None and _is_unread(t) for t in trials], dtype=bool)
         queries = np.array([t.queries for t in trials], dtype=np.int64)
         q = Queries(*queries.T)
         first = np.array([NEVER if t.first is None else t.first.query for t in trials])
@@ -326,6 +359,11 @@ class Cell:
     def attack(self) -> AttackRecord:
         """The attack."""
         return self.arm.attack
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Data set, group, victim and attack, as rows of results name them."""
+        return {**self.place._asdict(), "attack": self.attack.label}
 
     @property
     def budget(self) -> int:
@@ -403,12 +441,7 @@ class Cell:
 
     def share(self, reading: Reading) -> Estimate:
         """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
-        estimate = rate(reading.hit[reading.counts], self.units[:, reading.counts])
-        if not (self.lacks.any() or self.open_clean.any() or self.unread.any()):
-            return estimate
-        may = reading.may_count
-        least, most = (rate(hits[may], self.units[:, may]) for hits in reading[3:])
-        return with_worst(estimate, least, most)
+        return share_of(reading, self.units)
 
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses import diversity
 from medstress.analyses.as_json import FLAT
+from medstress.analyses.results import diversity_of
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
     Chart,
@@ -44,18 +44,12 @@ from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_
 from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
 from medstress.stats.permutation import sign_flip_p
 from medstress.stats.resampling import (
-    RESAMPLES,
     ROUNDING,
-    around,
-    bootstrapped,
     in_words,
     item_mean,
-    resampled_mean,
 )
 from medstress.stats.shares import Numbers
 
-REGIMES = ("near", "random", "far")
-"""n < 0, n = 0 or plain random sampling, n > 0."""
 GROUPS = ("all", "generalist", "specialist")
 """Groups of models with a trend of their own."""
 MOST = 1_000
@@ -105,29 +99,6 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme:
-    """Where success is highest or lowest over n."""
-
-    n: Estimate
-    inside_share: float
-    """Share of the resamples in which it is at neither end of the grid."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What a series shows on the items that all its attacks attacked."""
-
-    n_items: int
-    regimes: Mapping[str, Estimate]
-    """Mean success over the values of n of a regime: its best n would be chosen on these items."""
-    tests: Sequence[Contrast]
-    peaks: Mapping[str, Extreme]
-    """The n of highest success on either side of 0."""
-    valley: Extreme | None
-    """The n of lowest success; random sampling counts as n = 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """PDWS attacks that differ only in n, ordered by it, and random sampling beside them."""
 
@@ -137,7 +108,24 @@ class Series:
     spec: Mapping[str, Any]
     points: Sequence[AtExponent]
     random: AtExponent | None
-    shared: Shared = field(metadata=FLAT)
+    n_items: int
+    """Items that all its attacks attacked."""
+    tests: Sequence[Contrast]
+    """Of the regimes on these items, means over the values of n of each: its best n would be chosen
+    on these items."""
+
+    @property
+    def every_point(self) -> list[AtExponent]:
+        """All points, random sampling last."""
+        return [*self.points, *([] if self.random is None else [self.random])]
+
+    @property
+    def on_axis(self) -> list[AtExponent]:
+        """All points in order of n, random sampling at 0 unless n = 0 was run."""
+        points = list(self.points)
+        if self.random is not None and all(point.n != 0 for point in points):
+            points.append(replace(self.random, n=0.0))
+        return sorted(points, key=lambda point: point.n or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +134,7 @@ class Sized:
 
     victim: str
     parameters: float
-    family: str | None
     victim_group: str | None
-    accuracy: Estimate
-    accuracy_after: Estimate
     asr: Estimate
 
 
@@ -177,21 +162,16 @@ class Scaling(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Where curves level off and cross; the regimes of n; sizes."""
-        points = [
-            (series, point)
-            for series in self.exponents
-            for point in (*series.points, *((series.random,) if series.random else ()))
-        ]
-        tests = [(series, test) for series in self.exponents for test in series.shared.tests]
-        extremes = [(series, one) for series in self.exponents for one in _extremes(series)]
+        points = [(series, point) for series in self.exponents for point in series.every_point]
+        tests = [(series, test) for series in self.exponents for test in series.tests]
         trends = [
-            (row, group, row.trend[group])
+            (row, group, trend)
             for row in self.size
-            for group in GROUPS
-            if group == "all" or row.trend[group].n
+            for group, trend in row.trend.items()
+            if group == "all" or trend.n
         ]
         recommended = "Recommended: from this budget on more queries bring little, beyond chance."
-        chosen = "The n of highest and lowest success are chosen on the items that they are of."
+        regimes, slope = "Near, random and far names on the same items", "ten times the parameters"
         return [
             table(
                 "scaling",
@@ -203,82 +183,67 @@ class Scaling(Shown):
             ),
             table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS, n_labels=5),
             table("exponents", "Success by the exponent n", points, POINTS, n_labels=4),
-            table(
-                "regimes", "Near, random and far names on the same items", tests, TESTS, n_labels=4
-            ),
-            table(
-                "peaks",
-                "Where success is highest and lowest over n",
-                extremes,
-                PEAKS,
-                n_labels=4,
-                notes=[chosen],
-            ),
-            table("size", "Change of ASR for ten times the parameters", trends, TRENDS, n_labels=4),
+            table("regimes", regimes, tests, TESTS, n_labels=4),
+            table("size", f"Change of ASR for {slope}", trends, TRENDS, n_labels=4),
         ]
 
     def charts(self) -> Sequence[Chart]:
         """Success and diversity against n, and success against size."""
         lines = [series for series in self.exponents if len(series.points) > 1]
-        charts = [
-            Chart(
-                name=f"exponents-{name.replace('_', '-')}",
-                title=title,
-                kind="lines",
-                x="n (near names below 0, random names at 0, far names above)",
-                y=y,
-                points=tuple(
-                    Point(x=point.n, y=value, series=_budget(series), panel=panel(series, lines))
-                    for series in lines
-                    for point in _on_axis(series)
-                    if (value := getattr(point, name)).value is not None and point.n is not None
-                ),
+        charts = []
+        for name, title, y in (
+            ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
+            ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
+            ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
+        ):
+            points = [
+                Point(point.n or 0.0, value, _budget(series), panel(series, lines))
+                for series in lines
+                for point in series.on_axis
+                if (value := getattr(point, name)).value is not None
+            ]
+            charts.append(
+                Chart(
+                    name=f"exponents-{name.replace('_', '-')}",
+                    title=title,
+                    kind="lines",
+                    x="n (near names below 0, random names at 0, far names above)",
+                    y=y,
+                    points=tuple(points),
+                )
             )
-            for name, title, y in (
-                ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
-                ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
-                (
-                    "prompt_similarity",
-                    "What successes keep of the prompt, by exponent",
-                    "mean cosine",
-                ),
+        sizes = [
+            Point(
+                point.parameters,
+                point.asr,
+                point.victim,
+                panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
+                tip=point.victim_group or "",
             )
+            for row in self.size
+            if len(row.points) > 1
+            for point in row.points
         ]
-        sizes = Chart(
+        size = Chart(
             name="size",
             title="Lost under attack, by size of the model",
             kind="dots",
             x="parameters",
             y="share of right answers lost",
-            points=tuple(
-                Point(
-                    x=point.parameters,
-                    y=point.asr,
-                    series=point.victim,
-                    panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
-                    tip=point.victim_group or "",
-                )
-                for row in self.size
-                if len(row.points) > 1
-                for point in row.points
-            ),
+            points=tuple(sizes),
             log_x=True,
             by_model=True,
         )
-        return [*charts, sizes]
+        return [*charts, size]
 
     def remarks(self) -> Sequence[Remark]:
         """Which regime is shown to succeed more often than random sampling, and which is not."""
-        return [
-            Remark(
-                rule="regime",
-                level="note",
-                where=where(series, ", ".join(p.attack for p in series.points)),
-                sentence=_in_words(series, test),
-            )
-            for series in self.exponents
-            for test in series.shared.tests
-        ]
+        remarks = []
+        for series in self.exponents:
+            at = where(series, ", ".join(point.attack for point in series.points))
+            for test in series.tests:
+                remarks.append(Remark("regime", _in_words(series, test), at, "note"))
+        return remarks
 
 
 class ScalingOfRun:
@@ -381,12 +346,14 @@ def _series(run: Run, place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
         members.sort(key=lambda cell: float(cell.attack.params["n"]))
         budget = max(map(budget_of, members))
         random = _random_beside(cells, members[0], budget)
+        n_items, tests = _compared(members, random, cells, budget)
         yield Series(
             **place._asdict(),
             spec=json.loads(shared),
             points=[_point(run, cell, float(cell.attack.params["n"])) for cell in members],
             random=None if random is None else _point(run, random, None),
-            shared=_compared(members, random, cells, budget),
+            n_items=n_items,
+            tests=tests,
         )
 
 
@@ -409,7 +376,7 @@ def _random_beside(cells: Sequence[Cell], cell: Cell, budget: int) -> Cell | Non
 
 
 def _point(run: Run, cell: Cell, n: float | None) -> AtExponent:
-    names = diversity.part(run, cell)
+    names = diversity_of(run, cell)
     return AtExponent(
         n=n,
         attack=cell.attack.label,
@@ -422,7 +389,7 @@ def _point(run: Run, cell: Cell, n: float | None) -> AtExponent:
 
 def _compared(
     members: Sequence[Cell], random: Cell | None, cells: Sequence[Cell], budget: int
-) -> Shared:
+) -> tuple[int, list[Contrast]]:
     """Compare the attacks of a series on the items that all of them attacked."""
     clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
     items = sorted(clusters)
@@ -432,10 +399,13 @@ def _compared(
     rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
     documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
     units = np.unique(np.array(documents, dtype=str), return_inverse=True)[1]
-    return compare_regimes(rates, [float(cell.attack.params["n"]) for cell in members], units)
+    exponents = [float(cell.attack.params["n"]) for cell in members]
+    return len(documents), compare_regimes(rates, exponents, units)
 
 
-def compare_regimes(rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]) -> Shared:
+def compare_regimes(
+    rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]
+) -> list[Contrast]:
     """Compare the regimes of one series; p-values are not adjusted yet.
 
     Args:
@@ -445,33 +415,16 @@ def compare_regimes(rates: Numbers, exponents: Sequence[float], units: NDArray[n
         units: the document of each item, shape (m,).
     """
     k, m = len(exponents), rates.shape[1]
-    has_random = len(rates) > k
     members = {
         "near": [i for i in range(k) if exponents[i] < 0],
-        "random": [k] if has_random else [i for i in range(k) if exponents[i] == 0],
+        "random": [k] if len(rates) > k else [i for i in range(k) if exponents[i] == 0],
         "far": [i for i in range(k) if exponents[i] > 0],
     }
-    means = {name: rates[rows].mean(axis=0) for name, rows in members.items() if rows}
-    none = unknown("no attack of this regime")
-    at = [*exponents, *([0.0] if has_random else ())]
-    grid = sorted(range(len(rates)), key=lambda i: at[i])
-    return Shared(
-        n_items=m,
-        regimes={r: item_mean(means[r], 0.0, units) if r in means else none for r in REGIMES},
-        tests=[
-            _contrast(first, second, means[first] - means[second], units)
-            for first, second in combinations(REGIMES, 2)
-            if first in means and second in means and m
-        ],
-        peaks={
-            name: peak(rates[members[name]].T, [exponents[i] for i in members[name]], units)
-            for name in ("near", "far")
-            if members[name] and m
-        },
-        valley=peak(-rates[grid].T, [at[i] for i in grid], units)
-        if m and members["near"] and members["far"]
-        else None,
-    )
+    means = {name: rates[rows].mean(axis=0) for name, rows in members.items() if rows and m}
+    return [
+        _contrast(first, second, means[first] - means[second], units)
+        for first, second in combinations(means, 2)
+    ]
 
 
 def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.int64]) -> Contrast:
@@ -488,39 +441,17 @@ def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.in
     )
 
 
-def peak(rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]) -> Extreme:
-    """Find the n with the highest rate, and whether it lies inside the grid.
-
-    Args:
-        rates: by item and n, shape (m, k).
-        exponents: the values of n, ascending.
-        units: the document of each item, shape (m,).
-    """
-    m, k = rates.shape
-    best = int(np.argmax(rates.mean(axis=0)))
-    drawn = np.argmax(np.round(resampled_mean(rates, units), 12), axis=1)
-    method = f"bootstrap over {in_words(units)}, {RESAMPLES} resamples; optimistic: chosen on "
-    values = np.asarray(exponents, dtype=np.float64)
-    return Extreme(
-        n=around(bootstrapped(float(values[best]), values[drawn], m, f"{method}these items")),
-        inside_share=float(((drawn > 0) & (drawn < k - 1)).mean()),
-    )
-
-
 def _adjusted(rows: Sequence[Series]) -> list[Series]:
     """Return the series with p-values adjusted over all tests of one goal."""
     families: dict[str, list[Contrast]] = defaultdict(list)
     for row in rows:
-        families[str(row.spec.get("goal"))] += row.shared.tests
+        families[str(row.spec.get("goal"))] += row.tests
     adjusted = {
         id(test): replace(test, p_adjusted=p)
         for tests in families.values()
         for test, p in zip(tests, benjamini_hochberg([t.p for t in tests]), strict=True)
     }
-    return [
-        replace(row, shared=replace(row.shared, tests=[adjusted[id(t)] for t in row.shared.tests]))
-        for row in rows
-    ]
+    return [replace(row, tests=[adjusted[id(test)] for test in row.tests]) for row in rows]
 
 
 # Models by size --------------------------------------------------------------------------------
@@ -570,10 +501,7 @@ def _sized(cell: Cell, victim: Mapping[str, Any]) -> tuple[Sized, Rated]:
     sized = Sized(
         victim=cell.place.victim,
         parameters=parameters,
-        family=victim.get("family"),
         victim_group=victim.get("group"),
-        accuracy=cell.share(cell.read("accuracy")),
-        accuracy_after=cell.share(cell.read("accuracy_after")),
         asr=asr,
     )
     least, most = (float(hits[may].mean()) if may.any() else 0.0 for hits in reading[3:])
@@ -597,12 +525,9 @@ def trend(models: Sequence[Rated]) -> Estimate:
     large = sizes > sizes.mean()
     falls = _line(sizes, np.where(large, least, most))
     rises = _line(sizes, np.where(large, most, least))
-    lows = [e.low if e.low is not None else e.value for e in (line, falls)]
-    highs = [e.high if e.high is not None else e.value for e in (line, rises)]
-    return replace(
-        line,
-        worst=(min(x for x in lows if x is not None), max(x for x in highs if x is not None)),
-    )
+    lows = [(e.value if e.low is None else e.low) or 0.0 for e in (line, falls)]
+    highs = [(e.value if e.high is None else e.high) or 0.0 for e in (line, rises)]
+    return replace(line, worst=(min(lows), max(highs)))
 
 
 def _line(x: Numbers, y: Numbers) -> Estimate:
@@ -623,25 +548,10 @@ def _line(x: Numbers, y: Numbers) -> Estimate:
 # What is shown ---------------------------------------------------------------------------------
 
 
-def _on_axis(series: Series) -> list[AtExponent]:
-    """Return the points of a series in order of n, random sampling at 0 unless n = 0 was run."""
-    points = list(series.points)
-    if series.random is not None and all(point.n != 0 for point in points):
-        points.append(replace(series.random, n=0.0))
-    return sorted(points, key=lambda point: point.n or 0.0)
-
-
 def _budget(series: Series) -> str:
     parts = [f"{series.spec['budget']} queries" if series.spec.get("budget") else ""]
     parts += [str(series.spec[key]) for key in ("goal", "choices") if series.spec.get(key)]
     return ", ".join(filter(None, parts))
-
-
-def _extremes(series: Series) -> Iterator[tuple[str, Extreme]]:
-    for name, extreme in series.shared.peaks.items():
-        yield f"highest, {name} names", extreme
-    if series.shared.valley is not None:
-        yield "lowest", series.shared.valley
 
 
 def _in_words(series: Series, test: Contrast) -> str:
@@ -711,14 +621,6 @@ TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
     column("Difference", lambda p: p[1].difference, "score"),
     column("p", lambda pair: pair[1].p, "p"),
     column("p adjusted", lambda pair: pair[1].p_adjusted, "p"),
-)
-PEAKS: Sequence[Field[tuple[Series, tuple[str, Extreme]]]] = (
-    column("Success", lambda row: row[1][0]),
-    *place_labels(itemgetter(0)),
-    column("n", lambda row: row[1][1].n, "score"),
-    column(
-        "Inside the grid", lambda row: row[1][1].inside_share, "number", tip="share of resamples"
-    ),
 )
 TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
     column("Attack", lambda row: label(row[0].attack)),

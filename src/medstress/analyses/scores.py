@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 
 from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import (
     Chart,
-    Entry,
     Field,
     Point,
     Remark,
     Table,
-    Value,
     column,
     panel,
     table,
@@ -36,13 +34,17 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.kinds import scoring_of
 from medstress.kinds.scores import Resamples, Scoring
-from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.estimate import Ends, Estimate, unknown
+from medstress.stats.paired import Difference
 from medstress.stats.permutation import swap_p
-from medstress.stats.resampling import RESAMPLES, bootstrapped, unit_weights
+from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
+from medstress.stats.trainings import Measured, estimated, minus
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
+SUFFIXES = ("_after", "_drop", "")
+"""Of the perturbed copy, how much it falls, of the clean data."""
 CHANCE = 0.05
 """A difference whose p-value lies above it may be chance."""
 Key: TypeAlias = tuple[int | None, str]
@@ -67,27 +69,31 @@ class Sample:
         self,
         scoring: Scoring,
         answers: Sequence[Response],
-        clusters: Sequence[str],
-        part: str | None = None,
+        clusters: Sequence[str] | None = None,
     ) -> None:
         """Arrange answers.
 
         Args:
             scoring: how they are scored.
             answers: those of several seeds, if there are.
-            clusters: the order of clusters.
-            part: the only part that counts (`Scoring.parts`); None for all.
+            clusters: the order of clusters; default: those of the answers, sorted.
         """
-        self.scoring, self.n_clusters = scoring, len(clusters)
-        place = {cluster: i for i, cluster in enumerate(clusters)}
+        self.scoring = scoring
+        self.clusters = sorted({one.cluster for one in answers}) if clusters is None else clusters
+        self.n_clusters = m = len(self.clusters)
+        self.units = scoring.units[any(one.cluster != one.item.id for one in answers)]
+        """What the clusters are, for people."""
+        few = f"too few {self.units} for an interval: {m}, and {scoring.enough} needed"
+        self.few = few if m < scoring.enough else ""
+        """Why there is no interval; empty where there are enough clusters."""
+        place = {cluster: i for i, cluster in enumerate(self.clusters)}
         by_seed: dict[int | None, dict[str, tuple[Any, Any, int]]] = {}
         for i, one in enumerate(answers):
             pair = scoring.read(one.item, one.edits, one.answer)
             if pair is None:
                 continue
-            gold, predicted = (x if part is None else scoring.of_part(x, part) for x in pair)
             seed, name = (one.seed, one.item.id) if scoring.by_seed else (None, str(i))
-            by_seed.setdefault(seed, {})[name] = gold, predicted, place[one.cluster]
+            by_seed.setdefault(seed, {})[name] = *pair, place[one.cluster]
         of_all = set.intersection(*map(set, by_seed.values())) if by_seed else set()
         seeds = sorted(by_seed, key=lambda seed: (seed is not None, seed or 0))
         self._rows = [
@@ -113,9 +119,22 @@ class Sample:
         value = float(self._values[name][0])
         return value if np.isfinite(value) else None
 
-    def n(self, name: str) -> int:
-        """Return what a score is counted over."""
-        return self.counted[name]
+    def measured(self, name: str) -> Measured:
+        """Return a score with its resamples; without these where there are too few clusters."""
+        drawn = np.zeros(0) if self.few else self.draws[name]
+        return Measured(value=self.value(name), drawn=drawn)
+
+    def estimate(self, score: Measured, name: str, how: str = "bootstrap") -> Estimate:
+        """Estimate a score, or a difference of scores, that is counted over these answers."""
+        if score.value is None:
+            return unknown(f"undefined: {self.scoring.undefined}")
+        over = f"{how} over {self.n_clusters} {self.units}, {RESAMPLES} resamples, percentile 95 %"
+        return estimated(score, self.counted[name], self.few or over)
+
+    def fall(self, after: Sample, name: str) -> Estimate:
+        """Estimate a score minus that of another sample of the same clusters."""
+        change = minus(self.measured(name), after.measured(name))
+        return after.estimate(change, name, "paired bootstrap")
 
     @cached_property
     def draws(self) -> Mapping[str, Numbers]:
@@ -160,11 +179,6 @@ class Sample:
         return {name: np.mean([one[name] for one in made], axis=0) for name in self.scoring.words}
 
 
-def clusters_named(scoring: Scoring, answers: Sequence[Response]) -> str:
-    """Return what the clusters of answers are, for people."""
-    return scoring.units[any(one.cluster != one.item.id for one in answers)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """One score of the clean data and of the perturbed copy, and how much it falls."""
@@ -200,7 +214,8 @@ class Scores(Mapping[str, Score]):
 
     scoring: Scoring = field(metadata=HIDDEN)
     scores: Mapping[str, Score] = field(metadata=HIDDEN)
-    by_type: Mapping[str, Mapping[str, Score]] = field(metadata=HIDDEN)
+    parts: Sequence[str] = field(metadata=HIDDEN)
+    """Types of the gold entities."""
     n_clusters: int = field(metadata=HIDDEN)
     clusters: str = field(metadata=HIDDEN)
     """What the clusters are: documents, sentences, pairs."""
@@ -208,12 +223,13 @@ class Scores(Mapping[str, Score]):
     """Whether the perturbed copy of the data was answered."""
     has_control: bool = field(metadata=HIDDEN)
     columns: Mapping[str, Any] = field(init=False, metadata=FLAT)
-    """As a row of JSON has them: `f1`, `f1_after`, `f1_drop`, `f1_net_drop`, `by_type`."""
+    """As a row of JSON has them: `f1`, `f1_after`, `f1_drop`, `f1_net_drop`."""
 
     def __post_init__(self) -> None:
-        row: dict[str, Any] = _columns(self.scores, net=True)
-        if self.by_type:
-            row["by_type"] = {t: _columns(scores, net=False) for t, scores in self.by_type.items()}
+        row: dict[str, Estimate] = {}
+        for name, score in self.scores.items():
+            row |= {name: score.before, f"{name}_after": score.after, f"{name}_drop": score.drop}
+            row[f"{name}_net_drop"] = score.net_drop
         object.__setattr__(self, "columns", row)
 
     def __getitem__(self, name: str) -> Score:
@@ -261,16 +277,13 @@ def scores(run: Run, cell: Cell) -> Scores | None:
     control = next(iter(run.controls(cell).values()), None)
     net = None if control is None else _with_control(responses(run, control).after, ours.after)
     missing = "" if both or not ours.n_missing else f"; {ours.n_missing} without a clean answer"
-    by_type = {
-        part: _score(scoring, before, after, None, missing, part)
-        for part in scoring.parts(Sample(scoring, before, _clusters(before)).gold)
-    }
+    sample = Sample(scoring, before)
     return Scores(
         scoring=scoring,
         scores=_score(scoring, before, after, net, missing),
-        by_type=by_type,
-        n_clusters=len(_clusters(before)),
-        clusters=clusters_named(scoring, before),
+        parts=scoring.parts(sample.gold),
+        n_clusters=sample.n_clusters,
+        clusters=sample.units,
         has_copy=bool(both),
         has_control=control is not None,
     )
@@ -326,115 +339,155 @@ def _with_control(control: Mapping[Key, Response], ours: Mapping[Key, Response])
     return [theirs for theirs, _ in shared], [own for _, own in shared]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Drawn:
-    """A sample with its resamples."""
-
-    scoring: Scoring
-    sample: Sample
-    draws: Mapping[str, Numbers]
-    """Empty where there are too few clusters for an interval."""
-    clusters: str
-
-    def score(self, name: str) -> Estimate:
-        """Estimate a score."""
-        return self._estimate(self.sample.value(name), self.draws.get(name), name, "bootstrap")
-
-    def fall(self, after: _Drawn, name: str) -> Estimate:
-        """Estimate this score minus that of another sample, which `n` is of."""
-        a, b = self.sample.value(name), after.sample.value(name)
-        value = None if a is None or b is None else a - b
-        draws = self.draws[name] - after.draws[name] if self.draws else None
-        return after._estimate(value, draws, name, "paired bootstrap")
-
-    def _estimate(
-        self, value: float | None, draws: Numbers | None, name: str, how: str
-    ) -> Estimate:
-        if value is None:
-            return unknown(f"undefined: {self.scoring.undefined}")
-        n, m = self.sample.n(name), self.sample.n_clusters
-        if draws is None:
-            few = f"too few {self.clusters} for an interval: {m}, and {self.scoring.enough} needed"
-            return Estimate(value=value, n=n, low=None, high=None, method=few)
-        over = f"{how} over {m} {self.clusters}, {RESAMPLES} resamples, percentile 95 %"
-        return bootstrapped(value, draws, n, over)
-
-
-def _drawn(
-    scoring: Scoring,
-    responses: Sequence[Response],
-    clusters: Sequence[str],
-    part: str | None = None,
-) -> _Drawn:
-    sample = Sample(scoring, responses, clusters, part)
-    return _Drawn(
-        scoring=scoring,
-        sample=sample,
-        draws=sample.draws if len(clusters) >= scoring.enough else {},
-        clusters=clusters_named(scoring, responses),
-    )
-
-
 def _score(
     scoring: Scoring,
     before: Sequence[Response],
     after: Sequence[Response],
     net: _Net | None,
     missing: str,
-    part: str | None = None,
 ) -> dict[str, Score]:
-    clusters = _clusters(before)
-    first = _drawn(scoring, before, clusters, part)
-    second = _drawn(scoring, after, clusters, part) if after else None
-    samples = [side.sample for side in (first, second) if side is not None]
-    names = {name for sample in samples for name in sample.names}
+    first = Sample(scoring, before)
+    second = Sample(scoring, after, first.clusters) if after else None
     no_net = "there is no control" if net is None else "the control shares no item and seed"
-    control, own = (
-        (_drawn(scoring, side, _clusters(net[0])) for side in net) if net else (None, None)
-    )
+    control = Sample(scoring, net[0]) if net and net[0] else None
+    own = Sample(scoring, net[1], control.clusters) if net and control else None
     differences: dict[str, Numbers] = {}  # of all scores, once one of them is asked for
 
-    def swapped(name: str, swaps: Mask) -> Numbers:
-        if not differences:
-            differences.update(samples[0].swapped(samples[1], swaps))
-        return differences[name]
+    def p_of(name: str) -> float | None:
+        """Return the p-value of the difference of both samples; None where it is undefined."""
+        value, other = first.value(name), second.value(name) if second else None
+        if second is None or value is None or other is None:
+            return None
+
+        def swapped(swaps: Mask) -> Numbers:
+            if not differences:
+                differences.update(first.swapped(second, swaps))
+            return differences[name]
+
+        return swap_p(value - other, swapped, first.n_clusters, scoring.seed)
 
     rows = {}
+    names = {*first.names, *(second.names if second else ())}
     for name in (name for name in scoring.words if name in names):
-        clean = first.score(name)
+        clean = first.estimate(first.measured(name), name)
         rows[name] = Score(
             before=replace(clean, method=clean.method + missing),
-            after=second.score(name) if second else unknown(scoring.no_copy),
+            after=second.estimate(second.measured(name), name)
+            if second
+            else unknown(scoring.no_copy),
             drop=first.fall(second, name) if second else unknown(scoring.no_copy),
             net_drop=control.fall(own, name) if control and own else unknown(no_net),
-            swap=partial(_p, scoring, samples, name, partial(swapped, name)),
+            swap=partial(p_of, name),
         )
     return rows
 
 
-def _p(
-    scoring: Scoring, samples: Sequence[Sample], name: str, swapped: Callable[[Mask], Numbers]
-) -> float | None:
-    """Return the p-value of the difference of two samples; None where it is undefined."""
-    values = [sample.value(name) for sample in samples]
-    if len(samples) < 2 or None in values:
+# Two arms on the same sentences or pairs -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The samples of A and of B on what both hold."""
+
+    scoring: Scoring
+    n_items: int
+    clean: tuple[Sample, Sample]
+    after: tuple[Sample, Sample] | None
+    """Of the perturbed copies; None for a search, which perturbs every part apart."""
+
+    def shown(self, wanted: str) -> list[str]:
+        """Return the measures that are compared: the main score, and the one that is asked for."""
+        suffixes = ("",) if self.after is None else SUFFIXES
+        main = [f"{self.scoring.main}{suffix}" for suffix in suffixes if suffix != "_drop"]
+        every = (f"{name}{suffix}" for name in self.scoring.words for suffix in suffixes)
+        return [*main, *([wanted] if wanted in every and wanted not in main else [])]
+
+    def contrast(self, metric: str) -> tuple[Estimate, Estimate, Difference]:
+        """Return a measure of A, of B, and B minus A; `metric` is one of `shown`."""
+        (first, a), (second, b) = (self._measured(sample, metric) for sample in (0, 1))
+        name = metric.removesuffix("_after").removesuffix("_drop")
+        value_a, value_b = first.estimate(a, name), second.estimate(b, name)
+        change = first.estimate(minus(b, a), name, "paired bootstrap")
+        if change.value is None:
+            return change, change, Difference(estimate=change, p=None)
+        p: float | None = None if first.few else 1.0
+        ends: Ends = (None, None)
+        if change.low is not None:
+            gap = b.drawn - a.drawn
+            gap = gap[np.isfinite(gap)]
+            fewer = min(int((gap <= 0).sum()), int((gap >= 0).sum()))
+            p = min(1.0, 2 * (1 + fewer) / (1 + len(gap)))
+            low, high = np.quantile(gap, (0.05, 0.95))
+            ends = float(low), float(high)
+        return value_a, value_b, Difference(estimate=change, p=p, interval90=ends)
+
+    def _measured(self, side: int, metric: str) -> tuple[Sample, Measured]:
+        """Return a measure of one side, and the sample that it is counted over."""
+        clean = self.clean[side]
+        after = clean if self.after is None else self.after[side]
+        if metric.endswith("_drop"):
+            name = metric.removesuffix("_drop")
+            return after, minus(clean.measured(name), after.measured(name))
+        sample = after if metric.endswith("_after") else clean
+        return sample, sample.measured(metric.removesuffix("_after"))
+
+
+def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | None:
+    """Return the samples of two arms on the sentences or pairs that both hold; None for questions.
+
+    Args:
+        first: the run of A.
+        a: its arm.
+        second: the run of B.
+        b: its arm.
+        pairs: the trials of both on the same item, part and seed.
+    """
+    scoring = scoring_of(a.trials[0].item)
+    if scoring is None or not len(pairs):
         return None
-    first, second = samples
-    fall = float(first.value(name)) - float(second.value(name))  # type: ignore[arg-type]
-    return swap_p(fall, swapped, first.n_clusters, scoring.seed)
+    ours, others = responses(first, a), responses(second, b)
+    shared: dict[tuple[Key, Key], None] = {}
+    for i, j in zip(pairs.first, pairs.second, strict=True):
+        one, other = a.trials[i], b.trials[j]
+        shared[(one.arm.seed, one.item.id), (other.arm.seed, other.item.id)] = None
+    clean = _both(shared, ours.clean, others.clean)
+    after = _both(shared, ours.after, others.after)
+    if keys := [key for key in clean if key in after]:
+        clean = {key: clean[key] for key in keys}
+    if not clean:
+        return None
+    clusters = sorted({one.cluster for one, _ in clean.values()})
+
+    def samples(some: Sequence[tuple[Response, Response]]) -> tuple[Sample, Sample]:
+        one, other = ([responses[i] for responses in some] for i in (0, 1))
+        return Sample(scoring, one, clusters), Sample(scoring, other, clusters)
+
+    return Scored(
+        scoring=scoring,
+        n_items=len({one.item.id for one, _ in clean.values()}),
+        clean=samples(list(clean.values())),
+        after=samples([after[key] for key in keys]) if keys else None,
+    )
 
 
-def _clusters(responses: Sequence[Response]) -> list[str]:
-    return sorted({response.cluster for response in responses})
+_Shared = Mapping[tuple[Key, Key], object]
 
 
-def _columns(scores: Mapping[str, Score], *, net: bool) -> dict[str, Estimate]:
-    row: dict[str, Estimate] = {}
-    for name, score in scores.items():
-        row |= {name: score.before, f"{name}_after": score.after, f"{name}_drop": score.drop}
-        if net:
-            row[f"{name}_net_drop"] = score.net_drop
-    return row
+def _both(
+    shared: _Shared, ours: Mapping[Key, Response], others: Mapping[Key, Response]
+) -> dict[tuple[Key, Key], tuple[Response, Response]]:
+    """Return the responses of both; those of B under A's item, cluster and a seed of either."""
+    both = {}
+    for key in shared:
+        if key[0] in ours and key[1] in others:
+            one, other = ours[key[0]], others[key[1]]
+            seed = other.seed if one.seed is None else one.seed
+            one = one._replace(seed=seed)
+            both[key] = one, other._replace(item=one.item, cluster=one.cluster, seed=seed)
+    return both
+
+
+# What is shown ---------------------------------------------------------------------------------
 
 
 class Row(Protocol):
@@ -452,8 +505,8 @@ class Row(Protocol):
 RowT = TypeVar("RowT", bound=Row)
 
 
-def tables(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> list[Table]:
-    """Return the scores of rows, then those by type of entity where there are several types.
+def table_of(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> Table | None:
+    """Return the scores of rows; None where no row has some.
 
     Args:
         rows: of results; those without scores are left out.
@@ -461,32 +514,10 @@ def tables(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> list[Table]:
     """
     scored = [row for row in rows if row.scores is not None]
     if not scored:
-        return []
-    scoring = _first(scored).scoring
-    made = [
-        table(
-            "scores",
-            "Scores of the whole data set, clean and perturbed",
-            scored,
-            [*labels, *_fields(scoring, scored)],
-            n_labels=len(labels),
-            notes=[scoring.note],
-        )
-    ]
-    types = [(row, type_) for row in scored if row.scores for type_ in row.scores.by_type]
-    if len({type_ for _, type_ in types}) > 1:
-        fields = [
-            *(_of_row(label) for label in labels),
-            column("Type", lambda pair: pair[1]),
-            *(
-                _field(scoring, name, part, _by_type)
-                for name in scoring.shown
-                for part in ("before", "after")
-            ),
-        ]
-        caption = "Scores by type of entity"
-        made.append(table("scores_by_type", caption, types, fields, n_labels=len(labels) + 1))
-    return made
+        return None
+    scoring, caption = _first(scored).scoring, "Scores of the whole data set, clean and perturbed"
+    fields = [*labels, *_fields(scoring)]
+    return table("scores", caption, scored, fields, n_labels=len(labels), notes=[scoring.note])
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -503,12 +534,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         if of is not None:
             marks = {control_words(row.cell.attack.name): main.after}
         points += [
-            Point(
-                x=of or row.cell.attack.label,
-                y=mark,
-                series=name,
-                panel=panel(row.cell.place, places),
-            )
+            Point(of or row.cell.attack.label, mark, name, panel(row.cell.place, places))
             for name, mark in marks.items()
             if mark.value is not None
         ]
@@ -537,51 +563,36 @@ def remarks(rows: Sequence[Row]) -> Iterator[Remark]:
             continue
         clean = {name: score.before for name, score in scores.items()}
         n, model = len(cell.trials), cell.place[::2]
-        warning = scores.scoring.warning(clean, cell.place, n, list(scores.by_type))
+        warning = scores.scoring.warning(clean, cell.place, n, scores.parts)
         if warning is not None and model not in warned:
             warned.add(model)
-            yield Remark(rule="answers", where=cell.place, sentence=warning)
+            yield Remark("answers", warning, cell.place)
         yield from _remarks(cell, scores)
 
 
 def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
     at, main, scoring = where(cell.place, cell.attack.label), scores.main, scores.scoring
-    word, attack = scoring.words[scoring.main], cell.attack.label
+    word, attack, victim = scoring.words[scoring.main], cell.attack.label, cell.place.victim
     if scores.are_few:
-        yield Remark(
-            rule="few_clusters",
-            where=at,
-            sentence=f"{attack}: {scores.n_clusters} {scores.clusters} are too few for an interval "
-            f"of {word}; {scoring.enough} are needed.",
+        sentence = (
+            f"{attack}: {scores.n_clusters} {scores.clusters} are too few for an interval of "
+            f"{word}; {scoring.enough} are needed."
         )
+        yield Remark("few_clusters", sentence, at)
     if not scores.has_copy:
         return
     if main.drop.value is None:
-        yield Remark(
-            rule="undefined_score",
-            where=at,
-            sentence=f"{word} of {cell.place.victim} under {attack} is undefined: "
-            f"{scoring.undefined}.",
-        )
+        sentence = f"{word} of {victim} under {attack} is undefined: {scoring.undefined}."
+        yield Remark("undefined_score", sentence, at)
     elif main.may_be_chance:
-        yield Remark(
-            rule="may_be_chance",
-            where=at,
-            sentence=f"{word} of {cell.place.victim} may differ under {attack} by chance alone.",
-        )
+        sentence = f"{word} of {victim} may differ under {attack} by chance alone."
+        yield Remark("may_be_chance", sentence, at)
     elif main.net_drop.low is not None and main.net_drop.low <= 0:
-        yield Remark(
-            rule="control_takes_as_much",
-            where=at,
-            sentence=f"{attack}: its control may take as much of {word}.",
-        )
+        sentence = f"{attack}: its control may take as much of {word}."
+        yield Remark("control_takes_as_much", sentence, at)
     if not scores.has_control and not cell.attack.judged:
-        yield Remark(
-            rule="no_control",
-            where=at,
-            level="note",
-            sentence=f"{attack} has no control: harmless edits may take as much.",
-        )
+        sentence = f"{attack} has no control: harmless edits may take as much."
+        yield Remark("no_control", sentence, at, "note")
 
 
 class ScoreTest(NamedTuple):
@@ -589,30 +600,23 @@ class ScoreTest(NamedTuple):
 
     family: str
     what: str
-    """The score, and the type of entity if it is of one."""
     difference: Estimate
     p: float | None
     method: str
 
 
 def score_tests(scores: Scores) -> Iterator[ScoreTest]:
-    """Yield a test of every score that falls, of all entities and by type where there are several.
-
-    Scores of an arm are not tested where it has no perturbed copy.
-    """
-    if not scores.has_copy:
-        return
-    by_type = scores.by_type if len(scores.by_type) > 1 else {}
-    for type_, of in {"": scores.scores, **by_type}.items():
-        for name in (name for name in scores.scoring.falls if name in of):
-            what = scores.scoring.words[name] + (f" of {type_}" if type_ else "")
-            is_main = name == scores.scoring.main and not type_
-            method = (
-                f"{what} before minus after; the two swapped at random within {scores.clusters}, "
-                "two-sided"
-            )
-            family = FAMILY if is_main else f"{FAMILY} {what}"
-            yield ScoreTest(family, what, of[name].drop, of[name].p, method)
+    """Yield a test of every score that falls; none of an arm without a perturbed copy."""
+    for name in scores.scoring.falls if scores.has_copy else ():
+        if name not in scores:
+            continue
+        what = scores.scoring.words[name]
+        method = (
+            f"{what} before minus after; the two swapped at random within {scores.clusters}, "
+            "two-sided"
+        )
+        family = FAMILY if name == scores.scoring.main else f"{FAMILY} {what}"
+        yield ScoreTest(family, what, scores[name].drop, scores[name].p, method)
 
 
 def _first(rows: Sequence[Row]) -> Scores:
@@ -630,55 +634,26 @@ _PARTS: Mapping[str, tuple[str, str]] = {
 """Part of a score -> ending of its heading and of its name in CSV."""
 
 
-def _fields(scoring: Scoring, rows: Sequence[RowT]) -> Iterator[Field[RowT]]:
+def _fields(scoring: Scoring) -> Iterator[Field[Any]]:
     for name in scoring.shown:
         parts = ["before", "after"]
         if name in scoring.drops:
             parts += ["drop", "net_drop"] if name == scoring.main else ["drop"]
         for part in parts:
-            yield _field(scoring, name, part, _of_all)
+            yield _field(scoring, name, part)
         if name == scoring.main:
-            yield column(
-                "p",
-                lambda row: row.scores.main.p if row.scores else None,
-                "p",
-                tip="of the drop",
-                key=f"{name}_p",
-            )
+            tip, key = "of the drop", f"{name}_p"
+            p: Field[Any] = column("p", lambda row: row.scores.main.p, "p", tip=tip, key=key)
+            yield p
 
 
-def _of_all(row: Row) -> Mapping[str, Score]:
-    return row.scores or {}
-
-
-def _by_type(pair: tuple[Row, str]) -> Mapping[str, Score]:
-    row, type_ = pair
-    return row.scores.by_type[type_] if row.scores else {}
-
-
-def _field(
-    scoring: Scoring, name: str, part: str, of: Callable[[Any], Mapping[str, Score]]
-) -> Field[Any]:
+def _field(scoring: Scoring, name: str, part: str) -> Field[Any]:
     heading, key = _PARTS[part]
 
-    def read(row: Any) -> Value:
-        score = of(row).get(name)
-        if score is None:
-            return None
-        estimate: Estimate = {
-            "before": score.before,
-            "after": score.after,
-            "drop": score.drop,
-            "net_drop": score.net_drop,
-        }[part]
-        return None if estimate.value is None else estimate
+    def read(row: Any) -> Estimate | None:
+        score = row.scores.get(name)
+        estimate: Estimate | None = score and getattr(score, part)
+        return None if estimate is None or estimate.value is None else estimate
 
     words = f"{scoring.words[name]}{heading}"
     return column(words, read, "score", key=f"{name}{key}", wide=name != scoring.main)
-
-
-def _of_row(field: Field[RowT]) -> Field[tuple[RowT, str]]:
-    def read(pair: tuple[RowT, str]) -> Value | Entry:
-        return field.read(pair[0])
-
-    return Field(column=field.column, read=read)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
 
 R = TypeVar("R")
@@ -183,6 +184,11 @@ class OfAttack:
     victim: str
     attack: str
 
+    @property
+    def place(self) -> Place:
+        """Where it was tried."""
+        return Place(self.dataset, self.group, self.victim)
+
 
 def attack_labels(of: Callable[[R], OfAttack]) -> list[Field[R]]:
     """Return the columns that name the attack of a row, and its place."""
@@ -199,7 +205,7 @@ def as_entry(value: Value | Entry) -> Entry:
     return value if isinstance(value, Entry) else Entry(value=value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """One mark of a chart."""
 
@@ -248,7 +254,7 @@ class Chart:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Remark:
     """A sentence that a reader needs, and the rule that chose it."""
 

@@ -20,16 +20,13 @@ from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.families import Adjust, ControlPrice, Null, Reach, Statistic, settings_key
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
-    Chart,
     Field,
     Form,
-    Point,
     Remark,
     Shown,
     Table,
     column,
     label,
-    panel,
     table,
     where,
 )
@@ -38,7 +35,7 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.means import difference_of_few
 from medstress.stats.permutation import control_p
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 
 PURPOSE = "test"
 ADJUSTED = "tests"
@@ -237,70 +234,28 @@ class Significance(Shown):
             ),
         ]
 
-    def charts(self) -> Sequence[Chart]:
-        """How much every tested success lowers T."""
-        places = [row.place for row in self.rows]
-        points = tuple(
-            Point(
-                x=_number(one),
-                y=one.effect,
-                series=row.attack,
-                panel=panel(row.place, places),
-                tip=f"adjusted p {one.p_adjusted:.3g}",
-            )
-            for row in self.rows
-            for one in row.items
-        )
-        if not points:
-            return ()
-        return [
-            Chart(
-                name="effects",
-                title="What each tested success takes from P(right answer)",
-                kind="dots",
-                x="question",
-                y="T of the question - T under attack",
-                points=points,
-                unit=False,
-            )
-        ]
-
     def remarks(self) -> Sequence[Remark]:
         """What could not be tested, and what could not be shown."""
-        return list(self._remarks())
+        return [one for family in self.families for one in _remarks(family)]
 
-    def _remarks(self) -> Iterator[Remark]:
-        for row in self.families:
-            at = where(row.place, row.attack)
-            if row.why is not None:
-                yield Remark(
-                    rule="not_tested",
-                    where=at,
-                    sentence=f"{row.attack}: the tests of successes could not finish: {row.why}. "
-                    "`medstress test` asks what is missing.",
-                )
-            elif row.unfinished:
-                item, why = row.unfinished[0]
-                yield Remark(
-                    rule="not_testable",
-                    where=at,
-                    sentence=f"{row.attack}: {len(row.unfinished):,} successes could not be "
-                    f"tested, such as that on {item!r}: {why}.",
-                )
-            if row.items and not row.reach.can_show:
-                yield Remark(
-                    rule="shows_nothing",
-                    where=at,
-                    sentence=f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}.",
-                )
-            if repeated := [one.n_distinct for one in row.items if one.n_distinct is not None]:
-                yield Remark(
-                    rule="repeated_controls",
-                    where=at,
-                    level="note",
-                    sentence=f"{row.attack}: the controls of {len(repeated):,} tests repeat texts, "
-                    f"so that p is at least 1/{max(repeated) + 1} there.",
-                )
+
+def _remarks(row: ArmTests) -> Iterator[Remark]:
+    at = where(row.place, row.attack)
+    if row.why is not None:
+        said = f"the tests of successes could not finish: {row.why}"
+        said += ". `medstress test` asks what is missing"
+        yield Remark(rule="not_tested", where=at, sentence=f"{row.attack}: {said}.")
+    elif row.unfinished:
+        item, why = row.unfinished[0]
+        said = f"{len(row.unfinished):,} successes could not be tested, such as that on {item!r}"
+        yield Remark(rule="not_testable", where=at, sentence=f"{row.attack}: {said}: {why}.")
+    if row.items and not row.reach.can_show:
+        said = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}."
+        yield Remark(rule="shows_nothing", where=at, sentence=said)
+    if repeated := [one.n_distinct for one in row.items if one.n_distinct is not None]:
+        said = f"{row.attack}: the controls of {len(repeated):,} tests repeat texts, so that p is "
+        said += f"at least 1/{max(repeated) + 1} there."
+        yield Remark(rule="repeated_controls", where=at, level="note", sentence=said)
 
 
 class SignificanceOfSuccesses:

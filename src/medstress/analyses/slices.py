@@ -13,14 +13,12 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.analyses import controls
 from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
     Chart,
-    Column,
     Field,
     OfAttack,
     Point,
@@ -116,7 +114,7 @@ class Slices(Shown):
         """The slices of every attack by every property."""
         rows: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
         for row in self.rows:
-            rows[row.dataset, row.group, row.victim, row.attack, row.by].append(row)
+            rows[*row.place, row.attack, row.by].append(row)
         return [Family(rows=members) for members in rows.values()]
 
     def tables(self) -> Sequence[Table]:
@@ -130,7 +128,7 @@ class Slices(Shown):
         """What every slice loses."""
         places = [row.cell.place for row in self.rows]
         points = tuple(
-            Point(x=row.name, y=row.asr, series=row.attack, panel=panel(row.cell.place, places))
+            Point(row.name, row.asr, row.attack, panel(row.cell.place, places))
             for row in self.rows
             if row.asr.n
         )
@@ -149,27 +147,26 @@ class Slices(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """Say which slices differ, which are too small, and whether they were chosen late."""
-        remarks = []
+        return list(self._remarks())
+
+    def _remarks(self) -> Iterator[Remark]:
         if self.is_post_hoc:
-            remarks.append(
-                Remark(
-                    rule="post_hoc_slices",
-                    sentence="The slices are post hoc: [slices] was added or changed after the "
-                    "first query, so a bad slice may have been chosen because it is bad.",
-                )
+            yield Remark(
+                "post_hoc_slices",
+                "The slices are post hoc: [slices] was added or changed after the first query, so "
+                "a bad slice may have been chosen because it is bad.",
             )
         attacked = [row for row in self.rows if not row.cell.attack.asks_clean_only]
         if small := [row for row in attacked if row.is_too_small]:
             names = list(dict.fromkeys(row.name for row in small))
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            remarks.append(
-                Remark(
-                    rule="small_slices",
-                    sentence=f"{len(small)} of {len(attacked)} slices have too few questions to "
-                    f"say anything: their interval is wider than {WIDE:g} ({shown}).",
-                )
+            yield Remark(
+                "small_slices",
+                f"{len(small)} of {len(attacked)} slices have too few questions to say anything: "
+                f"their interval is wider than {WIDE:g} ({shown}).",
             )
-        return [*remarks, *(r for family in self.families for r in _difference(family))]
+        for family in self.families:
+            yield from _difference(family)
 
 
 def _difference(family: Family) -> Iterator[Remark]:
@@ -182,17 +179,17 @@ def _difference(family: Family) -> Iterator[Remark]:
         names = ", ".join(row.name for row in lower[:_SHOWN])
         others = f"{names} and {len(lower) - _SHOWN} more" if len(lower) > _SHOWN else names
         sentence = f"{worst.attack}: {worst.name} loses more than {others}."
-        yield Remark(rule="slice_differs", where=at, sentence=sentence)
+        yield Remark("slice_differs", sentence, at)
     elif family.are_comparable:
         sentence = f"{worst.attack}: no slice by {by} is shown to lose more than another."
-        yield Remark(rule="no_slice_differs", where=at, level="note", sentence=sentence)
+        yield Remark("no_slice_differs", sentence, at, "note")
     else:
         n = sum(row.asr.ends[0] is None for row in family.rows)
         sentence = (
             f"{worst.attack}: in {n} of {len(family.rows)} slices by {by} nothing could be "
             "counted, so whether slices differ is not known."
         )
-        yield Remark(rule="slices_unknown", where=at, level="note", sentence=sentence)
+        yield Remark("slices_unknown", sentence, at, "note")
 
 
 def _low(estimate: Estimate) -> float:
@@ -229,7 +226,8 @@ def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
         for name in slicer.slices_of(cell.trials[i].item, cell.place):
             members[name].append(i)
     names = sorted(members)
-    masks = [_mask(members[name], len(cell.trials)) for name in names]
+    places = np.arange(len(cell.trials))
+    masks = [np.isin(places, members[name]) for name in names]
     accuracies = _together(cell, cell.read("accuracy"), masks)
     if cell.attack.asks_clean_only:
         rates = [unknown("nothing was attacked") for _ in names]
@@ -242,8 +240,7 @@ def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
         assert part is not None
         rows.append(
             Slice(
-                **cell.place._asdict(),
-                attack=cell.attack.label,
+                **cell.labels,
                 by=by,
                 value=value,
                 n_items=part.items(),
@@ -255,12 +252,6 @@ def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
             )
         )
     return rows
-
-
-def _mask(places: Sequence[int], n: int) -> Mask:
-    mask = np.zeros(n, dtype=bool)
-    mask[places] = True
-    return mask
 
 
 def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estimate]:
@@ -277,23 +268,16 @@ def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estim
 
 def _nets(run: Run, cell: Cell, masks: Sequence[Mask]) -> dict[str, list[Estimate]]:
     """Estimate a - c of every slice by control, by Tango's interval at Sidak's level."""
-    left, nets = controls.reach(run, cell), {}
+    left, level = controls.reach(run, cell), sidak(len(masks))
+    nets: dict[str, list[Estimate]] = {}
     for name, control in run.controls(cell).items():
         pairs = pair(cell, control)
         ours, others = controls.readings(cell, control, pairs, cell.budget, left)
-
-        def net(
-            mask: Mask,
-            ours: Reading = ours,
-            others: Reading = others,
-            places: NDArray[np.int64] = pairs.first,
-            units: NDArray[np.int64] = pairs.units,
-        ) -> Estimate:
-            kept = mask[places]
-            level = sidak(len(masks))
-            return contrast(ours.at(kept), others.at(kept), units[:, kept], level).estimate
-
-        nets[name] = list(map(net, masks))
+        kept = [mask[pairs.first] for mask in masks]
+        nets[name] = [
+            contrast(ours.at(some), others.at(some), pairs.units[:, some], level).estimate
+            for some in kept
+        ]
     return nets
 
 
@@ -397,12 +381,11 @@ FIELDS: Sequence[Field[Slice]] = (
 
 
 def _net_field(name: str) -> Field[Slice]:
-    words = name.replace("_", " ")
-    column = Column(
-        heading=f"Net of {words}",
-        form="score",
+    return column(
+        f"Net of {name.replace('_', ' ')}",
+        lambda row: row.asr_net.get(name),
+        "score",
         tip="lost more often than under harmless edits",
         key=f"asr_net_{name}",
         wide=True,
     )
-    return Field(column=column, read=lambda row: row.asr_net.get(name))

@@ -9,12 +9,8 @@ References:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import zip_longest
-from statistics import fmean
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -27,7 +23,6 @@ from medstress.analyses.scores import (
     Response,
     Responses,
     Sample,
-    clusters_named,
     responses,
 )
 from medstress.analyses.shown import (
@@ -44,7 +39,6 @@ from medstress.analyses.shown import (
 )
 from medstress.core.arms import Place
 from medstress.kinds import scoring_of
-from medstress.kinds.scores import Scoring
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.resampling import resampled_ratio
 from medstress.stats.shares import Mask
@@ -67,19 +61,6 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
-    """One point of a learning curve."""
-
-    epoch: int
-    steps: int
-    loss: float | None
-    """On training data."""
-    score: float | None
-    """On dev data."""
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """One trained model; those of all folds answer under one label."""
 
@@ -88,9 +69,6 @@ class Model:
     """Its kind."""
     seed: int
     fold: int | None = None
-    measure: str | None = None
-    """What its epochs are scored by."""
-    curve: Sequence[Epoch] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,53 +167,29 @@ class Training(Shown):
         ]
 
     def charts(self) -> Sequence[Chart]:
-        """What is gained under every attack, and learning curves."""
-        gains = Chart(
-            name="gain",
-            title="What training on perturbed copies gains under attack",
-            kind="dots",
-            x="attack",
-            y="gain",
-            points=tuple(
-                Point(
-                    x=r.attack,
-                    y=r.scores.gain,
-                    series=r.model,
-                    panel=f"{r.dataset}, over {r.against}",
-                )
-                for r in self.rows
-                if r.scores.gain.value is not None
-            ),
-            unit=False,
-        )
-        measures = [one.measure for one in self.models if one.measure and one.curve]
-        on_dev = _called(measures[0]) if measures else ""
-        learning = [
+        """What is gained under every attack."""
+        points = [
+            Point(row.attack, row.scores.gain, row.model, f"{row.dataset}, over {row.against}")
+            for row in self.rows
+            if row.scores.gain.value is not None
+        ]
+        return [
             Chart(
-                name=f"learning-{name}",
-                title=f"Learning: {title}",
-                kind="lines",
-                x="epoch",
-                y=title,
-                points=tuple(_learning(self.models, of)),
+                name="gain",
+                title="What training on perturbed copies gains under attack",
+                kind="dots",
+                x="attack",
+                y="gain",
+                points=tuple(points),
                 unit=False,
-                by_model=True,
-            )
-            for name, of, title in (
-                ("loss", lambda point: point.loss, "training loss"),
-                ("score", lambda point: point.score, f"{on_dev} on dev data"),
             )
         ]
-        return [gains, *learning]
 
     def remarks(self) -> Sequence[Remark]:
         """What was said before training, and where names come from."""
         return [
-            *(Remark(rule="training", sentence=f"{capital(one)}.") for one in self.cautions),
-            *(
-                Remark(rule="names_met", sentence=one, level="note")
-                for one in on_names(self.adversarial)
-            ),
+            *(Remark("training", f"{capital(one)}.") for one in self.cautions),
+            *(Remark("names_met", one, level="note") for one in on_names(self.adversarial)),
         ]
 
 
@@ -249,7 +203,8 @@ class TrainingOfRun:
         notes = run.manifest.get("training")
         if notes is None:
             return None
-        models = [_model_from(row) for row in notes["models"]]
+        names = [field.name for field in fields(Model)]
+        models = [Model(**{name: row.get(name) for name in names}) for row in notes["models"]]
         kinds = [Kind(**row) for row in notes["adversarial"]]
         victims = {(one.model, one.seed): one.victim for one in models}
         seeds = list(dict.fromkeys(one.seed for one in models))
@@ -262,29 +217,34 @@ class TrainingOfRun:
                 if (against, seed) in victims and (name, seed) in victims
             ]
             for place in scorer.places:
-                compared = scorer.compare(place, pairs)
-                if compared is not None:
-                    measure, scores = compared
+                if (compared := scorer.compare(place, pairs)) is not None:
                     rows.append(
                         Comparison(
                             **_names(place),
                             model=name,
                             against=against,
                             trained_on=place[2] in attacks,
-                            measure=measure,
-                            scores=scores,
+                            measure=compared[0],
+                            scores=compared[1],
                             n_seeds=len(pairs),
                         )
                     )
-        by_kind: dict[str, dict[str, None]] = defaultdict(dict)
-        for one in models:
-            by_kind[one.model][one.victim] = None
-        alone = [
-            one_kind
-            for kind, labels in by_kind.items()
-            for place in scorer.places
-            if (one_kind := scorer.alone(place, kind, list(labels))) is not None
-        ]
+        alone = []
+        for kind in dict.fromkeys(one.model for one in models):
+            labels = list(dict.fromkeys(one.victim for one in models if one.model == kind))
+            for place in scorer.places:
+                compared = scorer.compare(place, [(victim, victim) for victim in labels])
+                if compared is not None:
+                    alone.append(
+                        KindScores(
+                            **_names(place),
+                            model=kind,
+                            n_seeds=len(labels),
+                            measure=compared[0],
+                            clean=compared[1].clean,
+                            attacked=compared[1].attacked,
+                        )
+                    )
         return Training(
             folds=notes.get("folds"),
             models=models,
@@ -336,69 +296,8 @@ def _comparisons(
             yield kind.name, kind.attacks, ORIGINAL_TWICE
 
 
-def _model_from(row: Mapping[str, Any]) -> Model:
-    curve = [Epoch(**{name: point.get(name) for name in _EPOCH}) for point in row["curve"]]
-    return Model(
-        victim=row["victim"],
-        model=row["model"],
-        seed=row["seed"],
-        fold=row.get("fold"),
-        measure=row.get("measure"),
-        curve=curve,
-    )
-
-
-_EPOCH = ("epoch", "steps", "loss", "score", "seconds")
-
-
 def _names(place: Where) -> dict[str, str]:
     return dict(zip(("dataset", "group", "attack"), place, strict=True))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Shared:
-    """The items that all compared models have answered, clean and perturbed."""
-
-    scoring: Scoring
-    place: Where
-    answers: Mapping[str, Responses]
-    keys: tuple[Key, ...]
-    measured: dict[Any, Measured]
-    """Kept by the scorer, as models are compared several times."""
-
-    @cached_property
-    def some(self) -> list[Response]:
-        """The clean answers of one model."""
-        return [next(iter(self.answers.values())).clean[key] for key in self.keys]
-
-    @cached_property
-    def clusters(self) -> list[str]:
-        """Their clusters."""
-        return sorted({response.cluster for response in self.some})
-
-    @cached_property
-    def few(self) -> str | None:
-        """Why there is no interval; None if there are enough clusters."""
-        n, enough = len(self.clusters), self.scoring.enough
-        if n >= enough:
-            return None
-        words = clusters_named(self.scoring, self.some)
-        return f"too few {words} for an interval: {n}, and {enough} needed"
-
-    def over(self, labels: Sequence[str], side: Literal["clean", "after"]) -> Measured:
-        """Return the mean of the main score over models, of clean answers or of perturbed ones."""
-
-        def measured(victim: str) -> Measured:
-            key = victim, self.place, side, self.keys
-            if key not in self.measured:
-                answers: Mapping[Key, Response] = getattr(self.answers[victim], side)
-                sample = Sample(self.scoring, [answers[one] for one in self.keys], self.clusters)
-                main, draws = self.scoring.main, {} if self.few else sample.draws
-                drawn = draws.get(main, np.zeros(0))
-                self.measured[key] = Measured(value=sample.value(main), drawn=drawn)
-            return self.measured[key]
-
-        return over_seeds([measured(victim) for victim in labels])
 
 
 class _Scorer:
@@ -412,76 +311,50 @@ class _Scorer:
         )
         self._answers: dict[tuple[Place, str], Responses] = {}
         self._measured: dict[Any, Measured] = {}
+        """Models are compared several times."""
 
     def compare(self, place: Where, pairs: Pairs) -> tuple[str, Recovery] | None:
         """Return the measure, and the comparison; None until all models have answered."""
-        labels = [victim for pair in pairs for victim in pair]
-        cells = self._cells_of(place, labels)
-        if cells is None:
-            return None
-        first, second = [a for a, _ in pairs], [b for _, b in pairs]
-        if scoring_of(next(iter(cells.values())).trials[0].item) is None:
-            compared = _by_accuracy(cells, first, second)
-            return None if compared is None else (ACCURACY, compared)
-        shared = self._shared(place, cells)
-        if shared is None:
-            return None
-        main, n = shared.scoring.main, len(shared.clusters)
-        four = Four(
-            clean=shared.over(first, "clean"),
-            attacked=shared.over(first, "after"),
-            trained_clean=shared.over(second, "clean"),
-            trained_attacked=shared.over(second, "after"),
-        )
-        method = shared.few or method_of(f"{n} clusters, paired", len(pairs))
-        return main, recovery(four, n, method, _limits(shared.scoring))
-
-    def alone(self, place: Where, kind: str, labels: Sequence[str]) -> KindScores | None:
-        """Return the scores of one kind of models."""
-        compared = self.compare(place, [(victim, victim) for victim in labels])
-        if compared is None:
-            return None
-        measure, scores = compared
-        return KindScores(
-            **_names(place),
-            model=kind,
-            n_seeds=len(labels),
-            measure=measure,
-            clean=scores.clean,
-            attacked=scores.attacked,
-        )
-
-    def _cells_of(self, place: Where, labels: Sequence[str]) -> dict[str, Cell] | None:
-        keys = {victim: (Place(*place[:2], victim), place[2]) for victim in labels}
+        keys = {victim: (Place(*place[:2], victim), place[2]) for both in pairs for victim in both}
         if not keys or any(key not in self._cells for key in keys.values()):
             return None
-        return {victim: self._cells[key] for victim, key in keys.items()}
-
-    def _shared(self, place: Where, cells: Mapping[str, Cell]) -> _Shared | None:
-        """Return what all models have answered; None if no item has a perturbed copy."""
-        answers = {victim: self._responses(cell) for victim, cell in cells.items()}
-        keys = set.intersection(*({*one.clean} & {*one.after} for one in answers.values()))
+        cells = {victim: self._cells[key] for victim, key in keys.items()}
+        first, second = [a for a, _ in pairs], [b for _, b in pairs]
         scoring = scoring_of(next(iter(cells.values())).trials[0].item)
-        if not keys or scoring is None:
+        if scoring is None:
+            compared = _by_accuracy(cells, first, second)
+            return None if compared is None else (ACCURACY, compared)
+        for victim, key in keys.items():
+            if key not in self._answers:
+                self._answers[key] = responses(self._run, cells[victim])
+        answers = {victim: self._answers[key] for victim, key in keys.items()}
+        shared = set.intersection(*({*one.clean} & {*one.after} for one in answers.values()))
+        if not shared:
             return None
-        in_order = sorted(keys, key=lambda key: (key[0] is not None, key[0] or 0, key[1]))
-        return _Shared(
-            scoring=scoring,
-            place=place,
-            answers=answers,
-            keys=tuple(in_order),
-            measured=self._measured,
+        # The items that all compared models have answered, clean and perturbed.
+        order = tuple(sorted(shared, key=lambda key: (key[0] is not None, key[0] or 0, key[1])))
+        some = next(iter(answers.values())).clean
+        sample = Sample(scoring, [some[key] for key in order])
+
+        def over(labels: Sequence[str], side: Literal["clean", "after"]) -> Measured:
+            """Return the mean of the main score over models."""
+            for victim in labels:
+                key = victim, place, side, order
+                if key not in self._measured:
+                    own: Mapping[Key, Response] = getattr(answers[victim], side)
+                    of_model = Sample(scoring, [own[one] for one in order], sample.clusters)
+                    self._measured[key] = of_model.measured(scoring.main)
+            return over_seeds([self._measured[victim, place, side, order] for victim in labels])
+
+        four = Four(
+            clean=over(first, "clean"),
+            attacked=over(first, "after"),
+            trained_clean=over(second, "clean"),
+            trained_attacked=over(second, "after"),
         )
-
-    def _responses(self, cell: Cell) -> Responses:
-        key = cell.place, cell.attack.label
-        if key not in self._answers:
-            self._answers[key] = responses(self._run, cell)
-        return self._answers[key]
-
-
-def _limits(scoring: Scoring) -> tuple[float, float]:
-    return (-1.0 if scoring.is_signed else 0.0), 1.0
+        n, limits = sample.n_clusters, (-1.0 if scoring.is_signed else 0.0, 1.0)
+        method = sample.few or method_of(f"{n} clusters, paired", len(pairs))
+        return scoring.main, recovery(four, n, method, limits)
 
 
 def _by_accuracy(
@@ -545,18 +418,6 @@ def _by_accuracy(
         clean_loss=with_worst(middle.clean_loss, least.clean_loss, most.clean_loss),
         gain=with_worst(middle.gain, least.gain, most.gain),
     )
-
-
-def _learning(models: Iterable[Model], of: Callable[[Epoch], float | None]) -> Iterator[Point]:
-    """Yield learning curves; of folds, the mean of those that reached an epoch."""
-    by_victim: dict[str, list[list[float | None]]] = defaultdict(list)
-    for one in models:
-        by_victim[one.victim].append([of(point) for point in one.curve])
-    for victim, curves in by_victim.items():
-        for epoch, values in enumerate(zip_longest(*curves), start=1):
-            reached = [value for value in values if value is not None]
-            if reached:
-                yield Point(x=epoch, y=fmean(reached), series=victim)
 
 
 def _called(measure: str) -> str:

@@ -8,14 +8,13 @@ References:
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Cell, Reading, Run, share_of
 from medstress.analyses.shown import (
     Chart,
     Field,
@@ -30,12 +29,12 @@ from medstress.analyses.shown import (
 from medstress.analyses.success import with_worst_line
 from medstress.core.outcomes import Outcome
 from medstress.core.text import edits_of
-from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, unknown, with_worst
-from medstress.stats.shares import number_units, rate
-from medstress.store.inquiries import StoredInquiry
+from medstress.core.trials import Success, Trial
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.shares import number_units
+from medstress.store.reader import StoredInquiry
 
-PURPOSE = "transfer"
+PURPOSE, _CHECKED = "transfer", "asked again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +93,9 @@ class Transfer(Shown):
         places = {(row.dataset, row.group) for row in self.rows}
         points = [
             Point(
-                x=row.target,
-                y=row.transfer,
-                series=row.source,
+                row.target,
+                row.transfer,
+                row.source,
                 panel=_panel(row, several=len(places) > 1),
                 tip=f"{row.n_reached:,} of {row.n_asked:,}",
             )
@@ -119,48 +118,37 @@ class Transfer(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """Say what a reader of the shares has to know."""
-        remarks = []
+        return list(self._remarks())
+
+    def _remarks(self) -> Iterator[Remark]:
         if len({row.target for row in self.rows}) == 1:
-            remarks.append(
-                Remark(
-                    rule="one_model",
-                    sentence="[analysis] transfer needs two models or more; with one it only "
-                    "repeats the flip check.",
-                )
+            yield Remark(
+                "one_model",
+                "[analysis] transfer needs two models or more; with one it only repeats the flip "
+                "check.",
             )
         others = [row for row in self.rows if row.source != row.target]
         for target in sorted({row.target for row in others}):
             rows = [row for row in others if row.target == target]
             n_asked, n_open = sum(row.n_asked for row in rows), sum(row.n_open for row in rows)
             if n_open:
-                remarks.append(
-                    Remark(
-                        rule="not_answered",
-                        where=(target,),
-                        sentence=f"{n_open:,} successes on other models were asked of {target} "
-                        "without an answer; run again with --retry-failed.",
-                    )
+                sentence = (
+                    f"{n_open:,} successes on other models were asked of {target} without an "
+                    "answer; run again with --retry-failed."
                 )
+                yield Remark("not_answered", sentence, (target,))
             if n_unreadable := sum(row.n_unreadable or 0 for row in rows):
-                remarks.append(
-                    Remark(
-                        rule="unreadable",
-                        where=(target,),
-                        sentence=f"{n_unreadable:,} of {n_asked:,} answers of {target} to "
-                        "successes on other models cannot be read, so these may carry over.",
-                    )
+                sentence = (
+                    f"{n_unreadable:,} of {n_asked:,} answers of {target} to successes on other "
+                    "models cannot be read, so these may carry over."
                 )
+                yield Remark("unreadable", sentence, (target,))
             if not any(row.n_right for row in rows):
-                remarks.append(
-                    Remark(
-                        rule="nothing_right",
-                        where=(target,),
-                        level="note",
-                        sentence=f"{target} had none of the items right on which other models were "
-                        "misled, so nothing can carry over to it.",
-                    )
+                sentence = (
+                    f"{target} had none of the items right on which other models were misled, so "
+                    "nothing can carry over to it."
                 )
-        return remarks
+                yield Remark("nothing_right", sentence, (target,), "note")
 
 
 class TransferOfRun:
@@ -186,26 +174,14 @@ class TransferOfRun:
             key=lambda c: (c.place.dataset, c.place.group, c.attack.label, c.place.victim),
         )
         for cell in order:
-            won = [trial for trial in cell.trials if trial.first is not None]
+            won = [(trial, trial.first) for trial in cell.trials if trial.first is not None]
             for target in sorted(models[cell.place.dataset]) if won else ():
-                if target == cell.place.victim:
-                    rows.append(_again(cell, won))
-                else:
-                    has_right = right.get((cell.place.dataset, target), frozenset())
-                    rows.append(_carried(cell, won, target, has_right, answers))
+                on_target = right.get((cell.place.dataset, target), frozenset())
+                rows.append(_carried(cell, target, won, on_target, answers))
         return Transfer(rows=rows)
 
 
 TRANSFER = TransferOfRun()
-
-
-class _Asked(NamedTuple):
-    """One success, asked of another model."""
-
-    trial: Trial
-    outcome: str | None
-    """`right`, `wrong` or `unreadable`; None without an answer."""
-    is_reached: bool
 
 
 def answers_of(run: Run) -> dict[tuple[str, str], StoredInquiry]:
@@ -229,66 +205,50 @@ def right_on(run: Run) -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
     return {place: frozenset(items) for place, items in right.items()}
 
 
-def _again(cell: Cell, won: Sequence[Trial]) -> Carried:
-    """Return a model with itself, from the flip check, which says whether the goal was reached."""
-    checked = [(t, t.first.repeats) for t in won if t.first and t.first.repeats is not None]
-    row = _row(cell, cell.place.victim, won, won, [_Asked(t, None, again) for t, again in checked])
-    # It does not say by which answer: only where exactly the wrong ones reach the goal.
-    is_wrong = cell.attack.goal == "untargeted" and not cell.attack.params.get(
-        "unreadable_is_success"
-    )
-    if not checked:
-        none = unknown("no success was asked again: flip_check = false")
-        row = replace(row, transfer=none)
-    return replace(
-        row,
-        n_asked=len(checked),
-        n_open=0,
-        n_wrong=row.n_reached if is_wrong else None,
-        n_unreadable=None,
-    )
-
-
 def _carried(
     cell: Cell,
-    won: Sequence[Trial],
     target: str,
-    has_right: frozenset[tuple[str, str]],
+    won: Sequence[tuple[Trial, Success]],
+    right: frozenset[tuple[str, str]],
     answers: Mapping[tuple[str, str], StoredInquiry],
 ) -> Carried:
-    fits = [trial for trial in won if (trial.item.id, trial.unit) in has_right]
-    asked = []
-    for trial in fits:
-        one = answers.get((trial.id, target))
-        # A retry may have changed the success since.
-        if one is not None and trial.first and _is_about(one, trial):
-            outcome = one.outcomes[0] if one.outcomes else None
-            asked.append(_Asked(trial, outcome, bool(one.reached)))
-    row = _row(cell, target, won, fits, asked)
-    least, most = (
-        rate(np.array(hits, dtype=bool), number_units([a.trial.path for a in asked]))
-        for hits in (
-            [a.is_reached and a.outcome != Outcome.UNREADABLE for a in asked],
-            [a.is_reached or a.outcome in (None, Outcome.UNREADABLE) for a in asked],
-        )
-    )
-    is_open = any(a.outcome in (None, Outcome.UNREADABLE) for a in asked)
-    return replace(row, transfer=with_worst(row.transfer, least, most)) if is_open else row
+    """Count what became of the successes on a model that were asked of another, or of itself.
 
-
-def _is_about(one: StoredInquiry, trial: Trial) -> bool:
-    return trial.first is not None and edits_of(json.loads(one.spec["edits"])) == trial.first.edits
-
-
-def _row(
-    cell: Cell,
-    target: str,
-    won: Sequence[Trial],
-    fits: Sequence[Trial],
-    asked: Sequence[_Asked],
-) -> Carried:
+    The flip check says whether the goal was reached again, not by which answer: only where exactly
+    the wrong answers reach it.
+    """
     is_check = target == cell.place.victim
-    answered = [a for a in asked if is_check or a.outcome is not None]
+    fits = [one for one in won if is_check or (one[0].item.id, one[0].unit) in right]
+    asked: list[tuple[Trial, str | None, bool]] = []
+    for trial, first in fits:
+        answer = answers.get((trial.id, target))
+        if is_check:
+            if first.repeats is not None:
+                asked.append((trial, _CHECKED, first.repeats))
+        # A retry may have changed the success since.
+        elif answer and edits_of(json.loads(answer.spec["edits"])) == first.edits:
+            outcome = answer.outcomes[0] if answer.outcomes else None
+            asked.append((trial, outcome, bool(answer.reached)))
+    outcomes = Counter(outcome for _, outcome, _ in asked)
+    has_answer = np.array([outcome is not None for _, outcome, _ in asked], dtype=bool)
+    is_open = [outcome in (None, Outcome.UNREADABLE) for _, outcome, _ in asked]
+    is_read = ~np.array(is_open, dtype=bool)
+    reached = np.array([is_reached for *_, is_reached in asked], dtype=bool) & has_answer
+    share = Reading(
+        counts=has_answer,
+        hit=reached,
+        may_count=np.ones(len(asked), dtype=bool),
+        least=reached & is_read,
+        most=reached | ~is_read,
+    )
+    transfer = share_of(share, number_units([trial.path for trial, *_ in asked]))
+    n_wrong: int | None = outcomes[Outcome.WRONG]
+    if is_check:
+        by_wrong = not cell.attack.params.get("unreadable_is_success")
+        is_known = by_wrong and cell.attack.goal == "untargeted"
+        n_wrong = int(reached.sum()) if is_known else None
+        if not asked:
+            transfer = unknown("no success was asked again: flip_check = false")
     return Carried(
         dataset=cell.place.dataset,
         group=cell.place.group,
@@ -297,16 +257,13 @@ def _row(
         target=target,
         n_successes=len(won),
         n_right=len(fits),
-        n_items=len({trial.item.id for trial in fits}),
-        n_asked=len(answered),
-        n_open=len(asked) - len(answered),
-        n_reached=sum(a.is_reached for a in answered),
-        n_wrong=sum(a.outcome == Outcome.WRONG for a in answered),
-        n_unreadable=sum(a.outcome == Outcome.UNREADABLE for a in answered),
-        transfer=rate(
-            np.array([a.is_reached for a in answered], dtype=bool),
-            number_units([a.trial.path for a in answered]),
-        ),
+        n_items=len({trial.item.id for trial, _ in fits}),
+        n_asked=int(has_answer.sum()),
+        n_open=outcomes[None],
+        n_reached=int(reached.sum()),
+        n_wrong=n_wrong,
+        n_unreadable=None if is_check else outcomes[Outcome.UNREADABLE],
+        transfer=transfer,
     )
 
 

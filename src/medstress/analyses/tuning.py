@@ -13,27 +13,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.run import Cell, Reading, Run
+from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import (
-    Chart,
     Entry,
     Field,
     Form,
     OfAttack,
-    Point,
     Remark,
     Shown,
     Table,
     attack_labels,
     column,
-    panel,
     table,
 )
 from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json
+from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 
 REPORT, TUNING_SPLIT, SAME_ITEMS = "report", "tuning", "same_items"
@@ -41,12 +40,9 @@ REPORT, TUNING_SPLIT, SAME_ITEMS = "report", "tuning", "same_items"
 all items, which chose n and are reported."""
 NEAR, FAR = "n < 0", "n > 0"
 REGIMES = (NEAR, FAR)
-RULE = "largest {metric} over the grid, within each regime; ties: the smaller |n|"
-ASR, UNREFUTED = "asr", "asr_unrefuted"
-"""What n may be chosen by; the valid share is not known while n is tuned."""
+RULE = "largest asr over the grid, within each regime; ties: the smaller |n|"
 FEW = 10
 """A choice on fewer eligible items is said in every table that uses it."""
-_METRICS = {ASR: "Lost", UNREFUTED: "Lost, not refuted"}
 Template: TypeAlias = Mapping[str, Any]
 """An attack's parameters without n."""
 
@@ -59,7 +55,7 @@ class GridPoint:
     attack: str
     """Label of the attack with this n."""
     estimate: Estimate
-    """The metric over seeds."""
+    """ASR over seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +68,12 @@ class Grid(OfAttack):
     """Items asked."""
     n_eligible: int
     """Items right on the clean prompt."""
-    n_asked: int
-    """Perturbed queries."""
-    n_paid: int
-    """Of these, those that were computed: values of n that draw the same name share the answer."""
     points: Sequence[GridPoint]
-
-    @property
-    def place(self) -> Place:
-        """Where."""
-        return Place(self.dataset, self.group, self.victim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """The metric at the chosen n, and the items behind it."""
+    """ASR at the chosen n, and the items behind it."""
 
     n_items: int
     n_eligible: int
@@ -104,11 +91,6 @@ class Choice(OfAttack):
     tuned_on: Rate
     reported_on: Rate | None
     """None where no other items are attacked."""
-
-    @property
-    def place(self) -> Place:
-        """Where."""
-        return Place(self.dataset, self.group, self.victim)
 
     @property
     def is_of_few(self) -> bool:
@@ -173,58 +155,28 @@ def _template(params: Mapping[str, Any], budget: int | None = None) -> dict[str,
     return shared if budget is None else {**shared, "budget": budget}
 
 
-def read(cell: Cell, metric: str, budget: int | None = None) -> Reading:
-    """Return what a metric counts within a budget.
-
-    Args:
-        cell: of an attack with an n.
-        metric: `asr`, or `asr_unrefuted`, where successes that rules refute do not count.
-        budget: default: the attack's.
-    """
-    b = cell.budget if budget is None else budget
-    asr = cell.read("asr", b)
-    if metric == ASR:
-        return asr
-    refuted = asr.hit & ~cell.mask(
-        lambda t: t.pick is not None and t.pick.query <= b and t.pick.validity.valid is not False
-    )
-    return asr._replace(
-        hit=asr.hit & ~refuted,
-        least=asr.least & ~refuted,
-        most=asr.most & ~(refuted & ~cell.lacks),
-    )
-
-
-def grids_of(cells: Iterable[Cell], metric: str = ASR) -> list[Grid]:
-    """Return the grids of attacks that differ in n alone; attacks without n are left out.
-
-    Args:
-        cells: of any attacks.
-        metric: `asr` or `asr_unrefuted`, at the budget of the trials.
-    """
-    by_grid: dict[tuple[Place, str], dict[float, list[Cell]]] = defaultdict(dict)
+def grids_of(cells: Iterable[Cell]) -> list[Grid]:
+    """Return the grids of attacks that differ in n alone; attacks without n are left out."""
+    by_grid: dict[tuple[Place, str], dict[float, list[Trial]]] = defaultdict(dict)
     for cell in cells:
         if has_n(cell.attack.params):
             by_n = by_grid[cell.place, template_of(cell.attack.params)]
-            by_n.setdefault(float(cell.attack.params["n"]), []).append(cell)
-    return [_grid(by_grid[key], metric) for key in sorted(by_grid)]
+            by_n.setdefault(float(cell.attack.params["n"]), []).extend(cell.trials)
+    return [_grid(by_grid[key]) for key in sorted(by_grid)]
 
 
-def _grid(by_n: Mapping[float, Sequence[Cell]], metric: str) -> Grid:
-    cells = {n: Cell.of([t for c in by_n[n] for t in c.trials]) for n in sorted(by_n)}
+def _grid(by_n: Mapping[float, Sequence[Trial]]) -> Grid:
+    cells = {n: Cell.of(by_n[n]) for n in sorted(by_n)}
     first_n, first = next(iter(cells.items()))
-    everything = Cell.of([trial for cell in cells.values() for trial in cell.trials])
-    queries = [trial.queries for trial in everything.trials]
+    every = Cell.of([trial for cell in cells.values() for trial in cell.trials])
     return Grid(
         **first.place._asdict(),
         attack=first.attack.label.replace(f" n={first_n:g}", "", 1),
         template=_template(first.attack.params),
-        n_items=everything.items(everything.answered),
-        n_eligible=everything.items(everything.eligible),
-        n_asked=sum(q.asked for q in queries),
-        n_paid=sum(q.paid for q in queries),
+        n_items=every.items(every.answered),
+        n_eligible=every.items(every.eligible),
         points=[
-            GridPoint(n=n, attack=cell.attack.label, estimate=cell.share(read(cell, metric)))
+            GridPoint(n=n, attack=cell.attack.label, estimate=cell.share(cell.read("asr")))
             for n, cell in cells.items()
         ],
     )
@@ -276,22 +228,32 @@ def places_without_n(grids: Iterable[Grid]) -> dict[Place, int]:
     return {grid.place: grid.n_items for grid in asked if grid.place not in eligible}
 
 
-def _reported(choice: Choice, settings: Mapping[str, Any], cells: Iterable[Cell]) -> list[Choice]:
-    """Return the choice with its rate on the report's items, once for each attack with this n."""
-    own, template = int(choice.template["budget"]), canonical_json(choice.template)
-    rows = []
-    for cell in cells:
-        params = cell.attack.params
-        if cell.place != choice.place or not has_n(params) or params["n"] != choice.n:
-            continue
-        if template_of(params, settings.get("budget")) == template:
-            rate = Rate(
-                n_items=cell.items(cell.answered),
-                n_eligible=cell.items(cell.eligible),
-                estimate=cell.share(read(cell, settings.get("metric", ASR), own)),
-            )
-            rows.append(replace(choice, attack=cell.attack.label, reported_on=rate))
-    return rows or [choice]
+def _resting_on(
+    choices: Iterable[Choice], cells: Iterable[Cell], budget: int | None
+) -> dict[tuple[Place, str], Choice]:
+    """Return place and label of an attack -> the choice of its n."""
+    by_n = {(one.place, canonical_json(one.template), one.n): one for one in choices}
+    keys = {
+        (cell.place, cell.attack.label): (cell.place, template_of(params, budget), params["n"])
+        for cell in cells
+        if has_n(params := cell.attack.params)
+    }
+    return {attack: by_n[key] for attack, key in keys.items() if key in by_n}
+
+
+def _reported(choice: Choice, cells: Sequence[Cell]) -> list[Choice]:
+    """Return a choice with its rate on the report's items, once for each attack with its n."""
+    budget = int(choice.template["budget"])
+    rates = {
+        cell.attack.label: Rate(
+            n_items=cell.items(cell.answered),
+            n_eligible=cell.items(cell.eligible),
+            estimate=cell.share(cell.read("asr", budget)),
+        )
+        for cell in cells
+    }
+    made = [replace(choice, attack=label, reported_on=rate) for label, rate in rates.items()]
+    return made or [choice]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,16 +287,12 @@ class Tuning(Shown):
     def tables(self) -> Sequence[Table]:
         """The choices, then every n that was tried."""
         share = self.settings["share"]
-        metric = _METRICS[self.settings.get("metric", ASR)]
-        asked, paid = (sum(getattr(g, name) for g in self.grids) for name in ("n_asked", "n_paid"))
         notes = [
             f"Rule: {self.rule}.",
             "n was chosen on the reported questions themselves, so the rates at the chosen n are "
             "optimistic."
             if self.optimistic
             else f"A question chooses n with probability {share:g}, by a hash of its text.",
-            f"Values of n that draw the same name share its answer: of {asked:,} queries {paid:,} "
-            "were computed.",
             *dict.fromkeys(one.on_few for one in self.choices if one.is_of_few),
         ]
         chosen = {(c.place, canonical_json(c.template), c.n): c.regime for c in self.choices}
@@ -348,7 +306,7 @@ class Tuning(Shown):
                 "tuning",
                 "The chosen n, on the questions that chose it and on the others",
                 self.choices,
-                _choice_fields(metric),
+                _CHOICES,
                 n_labels=4,
                 notes=notes,
             ),
@@ -356,34 +314,9 @@ class Tuning(Shown):
                 "tuning-grid",
                 "Every n that was tried, on the questions that chose it",
                 tried,
-                _grid_fields(metric),
+                _GRID,
                 n_labels=4,
             ),
-        ]
-
-    def charts(self) -> Sequence[Chart]:
-        """The rate at every n, and the chosen ones on other items."""
-        points = [
-            Point(x=point.n, y=point.estimate, series=f"{grid.attack}, tuned", panel=at)
-            for grid in self.grids
-            for at in [panel(grid, self.grids)]
-            for point in grid.points
-        ]
-        points += [
-            Point(x=c.n, y=c.reported_on.estimate, series=f"{c.attack}, others", panel=at)
-            for c in self.choices
-            for at in [panel(c, self.grids)]
-            if c.reported_on is not None
-        ]
-        return [
-            Chart(
-                name="tuning",
-                title="Lost at every n that was tried, and at the chosen n on other questions",
-                kind="dots",
-                x="n",
-                y="share of right answers lost",
-                points=tuple(points),
-            )
         ]
 
     def remarks(self) -> Sequence[Remark]:
@@ -393,34 +326,29 @@ class Tuning(Shown):
     def _remarks(self) -> Iterator[Remark]:
         n = sum(1 for value in self.settings["grid"] if value)
         if self.part == SAME_ITEMS:
-            yield Remark(
-                rule="tuned_on_reported",
-                sentence=f"n is the best of {n} values on the same questions whose rates are "
-                "reported, so the rate at the chosen n is optimistic. Set share = 0.2 in [tune] to "
-                "report on other questions.",
+            sentence = (
+                f"n is the best of {n} values on the same questions whose rates are reported, so "
+                "the rate at the chosen n is optimistic. Set share = 0.2 in [tune] to report on "
+                "other questions."
             )
+            yield Remark("tuned_on_reported", sentence)
         if self.part == TUNING_SPLIT:
-            yield Remark(
-                rule="tuning_split",
-                sentence=f"These questions are the tuning split: their rates choose one of {n} "
-                "values of n, so they are optimistic. The result is in the parent folder.",
+            sentence = (
+                f"These questions are the tuning split: their rates choose one of {n} values of n, "
+                "so they are optimistic. The result is in the parent folder."
             )
-        if self.part == REPORT:
-            for place, items in places_without_n(self.grids).items():
-                yield Remark(
-                    rule="left_out",
-                    where=place,
-                    sentence=f"{place.victim} on {place.dataset}/{place.group} answered none of "
-                    f"the {items:,} tuning questions correctly, so no n can be chosen and it is "
-                    "left out here. Add questions, raise share in [tune], or remove the model.",
-                )
+            yield Remark("tuning_split", sentence)
+        for place, items in places_without_n(self.grids if self.part == REPORT else ()).items():
+            sentence = (
+                f"{place.victim} on {place.dataset}/{place.group} answered none of the {items:,} "
+                "tuning questions correctly, so no n can be chosen and it is left out here. Add "
+                "questions, raise share in [tune], or remove the model."
+            )
+            yield Remark("left_out", sentence, place)
         few = {one.place: one.on_few for one in self.choices if one.is_of_few}
         for place, sentence in few.items():
-            yield Remark(
-                rule="tuned_on_few",
-                where=place,
-                sentence=f"{sentence} Add questions, or raise share in [tune].",
-            )
+            sentence += " Add questions, or raise share in [tune]."
+            yield Remark("tuned_on_few", sentence, place)
 
 
 class TuningOfRun:
@@ -433,16 +361,19 @@ class TuningOfRun:
         notes = run.manifest.get("tuning")
         if notes is None:
             return None
-        settings = notes["settings"]
-        if notes["part"] == REPORT:
+        settings, is_report = notes["settings"], notes["part"] == REPORT
+        if is_report:
             stored = Chosen.read(notes)
-            grids = stored.grids
-            choices = [
-                one for choice in stored.choices for one in _reported(choice, settings, run.attacks)
-            ]
+            grids, choices = stored.grids, list(stored.choices)
         else:
-            grids = grids_of(run.attacks, settings.get("metric", ASR))
+            grids = grids_of(run.attacks)
             choices = choices_of(grids) if run.is_complete else []
+        rests = _resting_on(choices, run.attacks, settings.get("budget"))
+        if is_report:
+            by_choice: dict[int, list[Cell]] = defaultdict(list)
+            for cell in run.attacks:
+                by_choice[id(rests.get((cell.place, cell.attack.label)))].append(cell)
+            choices = [row for one in choices for row in _reported(one, by_choice[id(one)])]
         return Tuning(
             part=notes["part"],
             settings=settings,
@@ -450,7 +381,7 @@ class TuningOfRun:
             optimistic=notes["optimistic"],
             grids=grids,
             choices=choices,
-            cells=_resting_on(choices, run.attacks, settings),
+            cells=rests,
         )
 
 
@@ -461,20 +392,6 @@ def notes_on(run: Run, cells: Iterable[Cell]) -> list[str]:
     """Return what any table of some attacks has to say of how their n was chosen."""
     tuning = run.of(TUNING)
     return [] if tuning is None else tuning.notes(cells)
-
-
-def _resting_on(
-    choices: Iterable[Choice], cells: Iterable[Cell], settings: Mapping[str, Any]
-) -> dict[tuple[Place, str], Choice]:
-    by_n = {(c.place, canonical_json(c.template), c.n): c for c in choices}
-    rests: dict[tuple[Place, str], Choice] = {}
-    for cell in cells:
-        params = cell.attack.params
-        if has_n(params):
-            key = cell.place, template_of(params, settings.get("budget")), float(params["n"])
-            if key in by_n:
-                rests[cell.place, cell.attack.label] = by_n[key]
-    return rests
 
 
 def _estimate_from(row: Mapping[str, Any]) -> Estimate:
@@ -508,32 +425,28 @@ def _eligible(one: Choice) -> Entry:
     return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
 
 
-def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Field[Any]:
+def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Field[Choice]:
     def read(one: Choice) -> Any:
         return None if one.reported_on is None else getattr(one.reported_on, name)
 
     return column(heading, read, form, key=f"other_{name}", wide=wide)
 
 
-def _choice_fields(metric: str) -> list[Field[Any]]:
-    return [
-        *attack_labels(lambda one: one),
-        column("Regime", "regime", wide=True),
-        column("n", "n", "number"),
-        column("Items tuned on", "tuned_on.n_items", "count", wide=True),
-        column("Eligible", _eligible, "count", key="tuned_on.n_eligible"),
-        column(f"{metric} there (optimistic)", "tuned_on.estimate", "share"),
-        _on_others("Other items", "n_items", "count", wide=True),
-        _on_others("Eligible there", "n_eligible", "count", wide=True),
-        _on_others(f"{metric} on the others", "estimate", "share"),
-    ]
-
-
-def _grid_fields(metric: str) -> list[Field[Any]]:
-    return [
-        *attack_labels(lambda row: row[0]),
-        column("n", lambda row: row[1].n, "number"),
-        column(metric, lambda row: row[1].estimate, "share"),
-        column("Eligible", lambda row: row[0].n_eligible, "count"),
-        column("Chosen", lambda row: None if row[2] is None else f"best {row[2]}"),
-    ]
+_CHOICES: Sequence[Field[Choice]] = (
+    *attack_labels(lambda one: one),
+    column("Regime", "regime", wide=True),
+    column("n", "n", "number"),
+    column("Items tuned on", "tuned_on.n_items", "count", wide=True),
+    column("Eligible", _eligible, "count", key="tuned_on.n_eligible"),
+    column("Lost there (optimistic)", "tuned_on.estimate", "share"),
+    _on_others("Other items", "n_items", "count", wide=True),
+    _on_others("Eligible there", "n_eligible", "count", wide=True),
+    _on_others("Lost on the others", "estimate", "share"),
+)
+_GRID: Sequence[Field[tuple[Grid, GridPoint, str | None]]] = (
+    *attack_labels(itemgetter(0)),
+    column("n", lambda row: row[1].n, "number"),
+    column("Lost", lambda row: row[1].estimate, "share"),
+    column("Eligible", lambda row: row[0].n_eligible, "count"),
+    column("Chosen", lambda row: None if row[2] is None else f"best {row[2]}"),
+)

@@ -276,7 +276,16 @@ REASONS: Sequence[Reason] = (
     Reason(
         "no", lambda f: f.row.counts.is_tied, "the model gives its best score to several options"
     ),
-    Reason("no", lambda f: f.lacks_control, "harmless edits may lose as many"),
+    Reason(
+        "no",
+        lambda f: f.lacks_control and f.harmless is None,
+        "no harmless edits were tried, and they may lose as {much}",
+    ),
+    Reason(
+        "no",
+        lambda f: f.lacks_control and f.harmless is not None,
+        "harmless edits may lose as many",
+    ),
     Reason("too few", lambda f: f.few is not None, "only {few}"),
 )
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"

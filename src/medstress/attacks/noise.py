@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as held
 from functools import cached_property, lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
@@ -377,34 +378,8 @@ class SwapNoise(LetterNoise):
         return word
 
 
-NEIGHBOURS = {
-    "a": "qswxz",
-    "b": "ghnv",
-    "c": "dfvx",
-    "d": "cefrsvx",
-    "e": "34dfrsw",
-    "f": "cdgrtv",
-    "g": "bfhtvy",
-    "h": "bgjnuy",
-    "i": "89jklou",
-    "j": "hikmnu",
-    "k": ",.ijlmo",
-    "l": ",.;kop",
-    "m": ",jkn",
-    "n": "bhjm",
-    "o": "09;iklp",
-    "p": "'-0;[lo",
-    "q": "12asw",
-    "r": "45defgt",
-    "s": "acdewxz",
-    "t": "56fghry",
-    "u": "78hijky",
-    "v": "bcfg",
-    "w": "23adeqs",
-    "x": "cdsz",
-    "y": "67ghjtu",
-    "z": "asx",
-}
+_KEYS = (files("medstress.attacks") / "data" / "keyboard.tsv").read_text("utf-8")
+NEIGHBOURS = dict(line.split("\t") for line in _KEYS.splitlines()[1:])
 """US layout with diagonals, the row of digits and punctuation; not symmetric."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import logging
 import math
 import os
 import re
@@ -33,6 +34,7 @@ from medstress.core.errors import UnreachableError, UsageError, did_you_mean
 from medstress.files.extras import importing
 from medstress.machine.daemon_threads import DaemonThreads
 
+log = logging.getLogger(__name__)
 R = TypeVar("R")
 Json: TypeAlias = dict[str, Any]
 
@@ -48,6 +50,8 @@ MOST_NAMES = 1_000
 """Names of a server's models that are compared with the requested one."""
 _PAGES, _GREETINGS, _UNREACHABLE = 50, 3, 3
 """Pages of a list; attempts to read it; calls in a row without any reply that end a run."""
+_SAID_AGAIN = 60.0
+"""Seconds after which a server that still fails is spoken of again."""
 _PIECE = 1 << 18
 """Bytes that are decoded at once."""
 _SENT = {"host", "accept", "content-type", "content-length", "connection"}
@@ -459,6 +463,7 @@ class Connection:
         self.counters = {"requests": 0, "requests_repeated": 0}
         self._slots, self._first_is_over = asyncio.Semaphore(max_in_flight), asyncio.Event()
         self._has_begun, self._stopped, self._n_unreachable = False, "", 0
+        self._said_at = -math.inf
         self._client = _open_client(server, max_in_flight, min(10.0, patience.answer / 2))
         self._loop = asyncio.new_event_loop()
         # Executors of the standard library keep a process until a name is resolved.
@@ -527,7 +532,18 @@ class Connection:
         import tenacity as t
 
         jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
+
+        def say(state: t.RetryCallState) -> None:
+            """Say what fails once it failed twice, or while the server makes us wait for long."""
+            is_long = state.upcoming_sleep > self._patience.first or state.attempt_number > 1
+            if is_long and time.monotonic() - self._said_at > _SAID_AGAIN and state.outcome:
+                self._said_at = time.monotonic()
+                log.warning(
+                    "%s; each request is tried up to %d times", state.outcome.exception(), attempts
+                )
+
         return t.AsyncRetrying(
+            before_sleep=say,
             stop=t.stop_after_attempt(attempts),
             wait=lambda state: jitter(state) + getattr(state.outcome.exception(), "wait", 0.0),  # type: ignore[union-attr]
             retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from medstress.backends.options import BackendOptions
@@ -18,10 +17,9 @@ from medstress.core.calls import (
     Tag,
     Tagged,
 )
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
-from medstress.files.extras import importing
-from medstress.files.reading import loading
+from medstress.entities.recognisers import declared_labels, load_pipeline
 
 _BATCH_SIZE = 256
 _INNER_BATCH = 64
@@ -45,18 +43,8 @@ class SpacyBackend(Backend):
             calls=frozenset({"tag"}),
             batch_size=batch_size or _BATCH_SIZE,
             ahead=8,
-            labels=self._labels(),
+            labels=tuple(f"{mark}-{one}" for one in declared_labels(nlp) for mark in "BI"),
         )
-
-    def _labels(self) -> tuple[str, ...]:
-        """Return the labels that the pipeline declares; empty if no component declares any."""
-        types = {
-            label
-            for name in self._nlp.pipe_names
-            if "doc.ents" in self._nlp.get_pipe_meta(name).assigns
-            for label in self._nlp.pipe_labels.get(name, ())
-        }
-        return tuple(f"{mark}-{each}" for each in sorted(types) for mark in "BI")
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order."""
@@ -91,27 +79,17 @@ def open_backend(options: BackendOptions) -> SpacyBackend:
     Raises:
         UsageError: spaCy or the pipeline is missing, cannot be loaded, or sets no entities.
     """
-    with importing("the spacy back end", "spacy"):
-        import spacy
-
     name = options.model
     if not name:
         raise UsageError("backend 'spacy' needs model = an installed pipeline or a saved folder")
-    installed = spacy.util.get_installed_models()
-    folder = options.base / Path(name).expanduser()
-    if name not in installed and not folder.is_dir():
-        raise UsageError(
-            f"backend 'spacy': there is no pipeline {name!r}; give the name of an installed one "
-            f"(installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
-            f"{did_you_mean(name, installed)}"
-        )
-    with loading(lambda why: f"spaCy cannot load the pipeline {name!r}: {why}"):
-        nlp = spacy.load(name if name in installed else folder)
+    nlp = load_pipeline(name, options.base, "backend 'spacy'")
     if not any("doc.ents" in nlp.get_pipe_meta(pipe).assigns for pipe in nlp.pipe_names):
         raise UsageError(
             f"spaCy pipeline {name!r} sets no entities (it has: {', '.join(nlp.pipe_names)}); "
             "give one with an ner or entity_ruler component"
         )
+    import spacy
+
     # The serialised pipeline contains weights, vocabulary and rules.
     state = content_hash(
         [spacy.about.__version__, blake2b(nlp.to_bytes(), digest_size=16).hexdigest()]

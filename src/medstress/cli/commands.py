@@ -34,9 +34,9 @@ def demo_cli(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         folder = perform(DEMO, args.out, watcher=watcher).folder
-    keep_summary(folder)
+    read = keep_summary(folder)
     page = write_report([folder], None)
-    code = show(Read.open(folder))
+    code = show(read)
     print(f"All tables and columns: {command('summary', folder, '--wide')}")
     print(f"report: {page}")
     return code
@@ -65,10 +65,10 @@ def run_cli(args: argparse.Namespace) -> int:
             watcher=watcher,
         )
     folder = outcome.folder
-    keep_summary(folder)
+    read = keep_summary(folder)
     if shard is not None:
         return shard_ended(folder, shard)
-    return _shown(folder, args, outcome.nothing_asked)
+    return _shown(read, args, outcome.nothing_asked)
 
 
 def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
@@ -88,16 +88,14 @@ def _run_on_ray(args: argparse.Namespace, experiment: Path | Source) -> int:
     if spread.outcome is None:
         print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
         return 0
-    keep_summary(spread.folder)
-    return _shown(spread.folder, args, spread.outcome.nothing_asked)
+    return _shown(keep_summary(spread.folder), args, spread.outcome.nothing_asked)
 
 
-def _shown(folder: Path, args: argparse.Namespace, first: str | None = None) -> int:
+def _shown(read: Read, args: argparse.Namespace, first: str | None = None) -> int:
     """Show a run that has ended, and return the exit code."""
     if first is not None:
         print(first)
-    read = Read.open(folder)
-    code = show(read)
+    code, folder = show(read), read.folder.path
     write_verdicts(read, args, first)
     print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code

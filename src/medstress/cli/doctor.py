@@ -24,7 +24,6 @@ EXTRAS = (
     ("back end openai", "openai"),
     ("embedding minilm", "minilm"),
     ("figures", "figures"),
-    ("explain", "explain"),
     ("Excel files", "xlsx"),
     ("pandas", "pandas"),
     ("run --ray", "ray"),

@@ -23,9 +23,9 @@ def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         "explain",
         help="which words carry an answer, before and after an attack (Shapley values)",
         description="Compute token-wise Shapley (Owen) values of prompts before and after an "
-        "attack, with the partition explainer of the package shap, for successes and for attacks "
-        "that failed. The models and their keys come from your experiment, never from the folder; "
-        "the folder must be a run of it. The values go into the folder; the same command resumes.",
+        "attack, for successes and for attacks that failed. The models and their keys come from "
+        "your experiment, never from the folder; the folder must be a run of it. The values go "
+        "into the folder; the same command resumes.",
     )
     explain.add_argument("folder", metavar="DIR")
     explain.add_argument(

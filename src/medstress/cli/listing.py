@@ -32,7 +32,7 @@ def listing(kind: str) -> list[tuple[str, str]]:
 
         return list(TEXT_SCORES.items())
     if kind == "wrappers":
-        from medstress.tasks.wrapping import SUMMARIES as WRAPPERS
+        from medstress.tasks.wrappers import SUMMARIES as WRAPPERS
 
         return list(WRAPPERS.items())
     if kind == "recognisers":

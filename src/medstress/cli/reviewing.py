@@ -12,7 +12,7 @@ from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.words import command, plural, quoted
 from medstress.report.terminal import print_table
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 
 
 def review_cli(args: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json
 from medstress.core.outcomes import Prediction
 
+ATTACKER, JUDGE = "attacker", "judge"
+"""Roles that MedFuzz asks."""
 LOOKAHEAD = 32
 """Queries built ahead, so that a large budget takes no more memory than a small one. Back ends
 compute fewer than this early, because an answer may make the rest needless."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from traceback import walk_tb
@@ -25,195 +27,12 @@ class Entry:
     """One line for `medstress list`."""
 
 
-ATTACKS = {
-    "entity_substitution": Entry(
-        "medstress.attacks.entity_substitution:EntitySubstitution",
-        "replace one entity of a distractor by another of its type (Xian et al.)",
-    ),
-    "discrete_zoo": Entry(
-        "medstress.attacks.discrete_zoo.attack:DiscreteZoo",
-        "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
-    ),
-    "none": Entry("medstress.attacks.unasked:Unasked", "no attack: the clean answers alone"),
-    "medfuzz": Entry(
-        "medstress.attacks.medfuzz.attack:MedFuzz",
-        "a language model edits the item until the victim errs (Ness et al.)",
-    ),
-}
-ATTACKS |= {
-    "no_op": Entry(
-        "medstress.attacks.controls.harmless:NoOp",
-        "control: white space, a full stop, quotation marks, letter case; no meaning changes",
-    ),
-    "repeat": Entry(
-        "medstress.attacks.controls.harmless:Repeat",
-        "control: the same prompt again, as a call of its own",
-    ),
-    "neutral_insertion": Entry(
-        "medstress.attacks.controls.harmless:NeutralInsertion",
-        "control: sentences more that bear on no question",
-    ),
-    "paraphrase": Entry(
-        "medstress.attacks.controls.paraphrase:Paraphrase",
-        "control: the same facts in other words, at least a fifth of them changed",
-    ),
-    "option_shuffle": Entry(
-        "medstress.attacks.controls.harmless:OptionShuffle",
-        "control: the options in another order",
-    ),
-    "same_type": Entry(
-        "medstress.attacks.controls.same_type:SameType",
-        "control: random names of the type in the span of an attack",
-    ),
-    "passage_swap": Entry(
-        "medstress.attacks.passages:PassageSwap",
-        "the passage names a distractor where it named the key",
-    ),
-    "passage_distractor": Entry(
-        "medstress.attacks.passages:PassageDistractor",
-        "one more sentence in the passage, about a distractor, true or contradicting",
-    ),
-    "passage_other": Entry(
-        "medstress.attacks.passages:PassageOther", "the passage of another question of the data set"
-    ),
-    "passage_none": Entry(
-        "medstress.attacks.passages:PassageNone", "the question without its passage"
-    ),
-    "option_order": Entry(
-        "medstress.attacks.probes:OptionOrder", "probe: the options in other orders"
-    ),
-    "none_of_the_others": Entry(
-        "medstress.attacks.probes:NoneOfTheOthers",
-        'probe: "none of the other answers" in place of the key (Bedi et al.)',
-    ),
-    "options_only": Entry(
-        "medstress.attacks.probes:OptionsOnly", "probe: the options without the question"
-    ),
-    "context_removed": Entry(
-        "medstress.attacks.probes:ContextRemoved", "probe: the stem without its context"
-    ),
-    "brand_generic": Entry(
-        "medstress.attacks.probes:BrandGeneric",
-        "probe: brands for generic names, or the reverse (Gallifant et al.)",
-    ),
-    "lasa": Entry(
-        "medstress.attacks.probes:Lasa",
-        "probe: a name that looks or sounds like the key's, as distractor",
-    ),
-    "fabricated_detail": Entry(
-        "medstress.attacks.probes:FabricatedDetail",
-        "probe: a test, sign or disease that does not exist, in the case (Omar et al.)",
-    ),
-    "false_statement": Entry(
-        "medstress.attacks.probes:FalseStatement",
-        "probe: a false sentence in favour of a distractor (Zhou et al.)",
-    ),
-    "challenge": Entry(
-        "medstress.attacks.probes:Challenge",
-        "probe: the victim's answer is doubted once (Laban et al.)",
-    ),
-}
-ATTACKS["attacked"] = Entry(
-    "medstress.attacks.attacked:Attacked", "the edits that came with a data set of name attacked"
-)
-_SENTENCES = "medstress.attacks.noise"
-ATTACKS |= {
-    "swap_noise": Entry(
-        f"{_SENTENCES}:SwapNoise",
-        "entities and pairs: two inner letters of a word change places (Araujo et al.)",
-    ),
-    "keyboard_noise": Entry(
-        f"{_SENTENCES}:KeyboardNoise",
-        "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
-    ),
-    "synonym": Entry(
-        f"{_SENTENCES}:Synonym",
-        "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
-    ),
-    "case_noise": Entry(f"{_SENTENCES}:CaseNoise", "entities and pairs: words in other case"),
-    "hyphen_noise": Entry(
-        f"{_SENTENCES}:HyphenNoise", "entities and pairs: hyphens and spaces lost or put in"
-    ),
-    "ocr_noise": Entry(
-        f"{_SENTENCES}:OcrNoise", "entities and pairs: characters that look alike in a scan"
-    ),
-    "abbreviation": Entry(
-        f"{_SENTENCES}:Abbreviation", "entities and pairs: abbreviated or spelt out"
-    ),
-    "non_entity_noise": Entry(
-        f"{_SENTENCES}_control:NonEntityNoise",
-        "control of a noise: as many words changed, none in an entity",
-    ),
-}
-BACKENDS = {
-    "transformers": Entry(
-        "medstress.backends.local.transformers:open_backend",
-        "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
-    ),
-    "openai": Entry(
-        "medstress.backends.openai:open_backend",
-        "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
-    ),
-    "llama_cpp": Entry(
-        "medstress.backends.llama_cpp:open_backend",
-        "GGUF files through llama.cpp, in process; extra: llama-cpp",
-    ),
-    "python": Entry(
-        "medstress.backends.python:open_backend",
-        "a function of yours: module:function or file.py",
-    ),
-    "spacy": Entry(
-        "medstress.backends.spacy:open_backend", "a spaCy pipeline, for entities; extra: spacy"
-    ),
-    "sentence_transformers": Entry(
-        "medstress.backends.local.encoders:open_sentence_backend",
-        "bi-encoders (cosine of sentence vectors) and cross-encoders, for sentence pairs",
-    ),
-    "mock": Entry(
-        "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
-    ),
-    "scripted": Entry(
-        "medstress.backends.scripted:open_backend",
-        "replies from a file of yours: the first pattern found in the prompt decides",
-    ),
-}
-DATASETS = {
-    "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
-    "csv": Entry("medstress.datasets.questions:load_csv", "your questions as CSV"),
-    "tsv": Entry("medstress.datasets.questions:load_tsv", "your questions as TSV"),
-    "xlsx": Entry(
-        "medstress.datasets.questions:load_xlsx", "your questions in an Excel file; extra: xlsx"
-    ),
-    "jsonl": Entry(
-        "medstress.datasets.questions:load_jsonl",
-        "your questions, one JSON object a line or a JSON list",
-    ),
-    "parquet": Entry("medstress.datasets.questions:load_parquet", "your questions as parquet"),
-    "attacked": Entry(
-        "medstress.datasets.attacked:load",
-        "what medstress export --table attacked wrote: questions with edits",
-    ),
-    "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
-    "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
-    "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
-    "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
-    "iob": Entry(
-        "medstress.datasets.iob:load", "your tagged sentences: IOB and CoNLL files, rows of tokens"
-    ),
-    "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
-    "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
-    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
-    "hub": Entry(
-        "medstress.datasets.hub:load",
-        "a data set of the Hugging Face hub, or a folder that `datasets` saved",
-    ),
-}
+_PARTS = tomllib.loads((files("medstress.core") / "parts.toml").read_text("utf-8"))
 KINDS: dict[str, dict[str, Entry]] = {
-    "attacks": ATTACKS,
-    "backends": BACKENDS,
-    "datasets": DATASETS,
-    "kinds": {},  # those that come with medstress are in `medstress.kinds`
+    kind: {name: Entry(**row) for name, row in rows.items()} for kind, rows in _PARTS.items()
 }
+KINDS["kinds"] = {}  # those that come with medstress are in `medstress.kinds`
+ATTACKS, BACKENDS, DATASETS = (KINDS[kind] for kind in ("attacks", "backends", "datasets"))
 
 
 _plug_ins: dict[str, str] = {}
@@ -306,38 +125,6 @@ def complaint(error: BaseException) -> str | None:
     return f"{place.plug_in}: {place.file}, line {place.line} raised {_described(error)}"
 
 
-def fault_of(made: Any, base: type, traits: type) -> str | None:
-    """Say why an object is not an attack or a back end, as far as its class shows.
-
-    Args:
-        made: an attack or a back end.
-        base: what its class has to inherit.
-        traits: the class of its `traits`.
-
-    Returns:
-        The end of a sentence whose subject is the object; None if nothing is wrong. An attribute
-        with the name of a field, such as a parameter, must equal that field.
-    """
-    declared = getattr(made, "traits", None)
-    moved = [
-        each.name
-        for each in fields(traits)
-        if hasattr(made, each.name)
-        and getattr(made, each.name) != getattr(declared, each.name, ...)
-    ]
-    if moved:
-        given = ", ".join(f"{name}={getattr(made, name)!r}" for name in moved)
-        return (
-            f"sets {', '.join(moved)}, which medstress reads from its traits alone: write "
-            f"traits = {traits.__name__}({given}{'' if declared is None else ', ...'})"
-        )
-    if not isinstance(made, base):
-        return f"is no {base.__name__}: its class has to inherit medstress.plugin.{base.__name__}"
-    if not isinstance(declared, traits):
-        return f"has no traits: expected {traits.__name__}, got {declared!r}"
-    return None
-
-
 def open_backend(name: str, options: Any) -> Backend:
     """Open a back end with its options (`medstress.backends.options.BackendOptions`).
 
@@ -352,8 +139,28 @@ def open_backend(name: str, options: Any) -> Backend:
 
 
 def backend_fault(made: Any) -> str | None:
-    """Say why an object is not a back end, or None; see `fault_of`."""
-    return fault_of(made, Backend, BackendTraits)
+    """Say why an object is not a back end, as far as its class shows, or None.
+
+    The answer is the end of a sentence whose subject is the object. An attribute with the name of
+    a field of its traits must equal that field.
+    """
+    declared = getattr(made, "traits", None)
+    moved = [
+        one.name
+        for one in fields(BackendTraits)
+        if hasattr(made, one.name) and getattr(made, one.name) != getattr(declared, one.name, ...)
+    ]
+    if moved:
+        values = ", ".join(f"{name}={getattr(made, name)!r}" for name in moved)
+        return (
+            f"sets {', '.join(moved)}, which medstress reads from its traits alone: write "
+            f"traits = BackendTraits({values}{'' if declared is None else ', ...'})"
+        )
+    if not isinstance(made, Backend):
+        return "is no Backend: its class has to inherit medstress.plugin.Backend"
+    if not isinstance(declared, BackendTraits):
+        return f"has no traits: expected BackendTraits, got {declared!r}"
+    return None
 
 
 def _described(error: BaseException) -> str:

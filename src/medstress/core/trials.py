@@ -133,8 +133,6 @@ class Trial:
     """The letter of every answer, of attacks that ask variants of all items."""
     excluded: Mapping[str, int] | None = None
     """How many names are never drawn, by reason."""
-    distances: tuple[float, ...] = ()
-    """For attacks that ask every name: distance at the ends of classes of names, nearest first."""
     records: tuple[Mapping[str, Any], ...] = ()
     """What happened in each attempt, in order."""
     note: str | None = None
@@ -150,12 +148,13 @@ class Trial:
     @property
     def is_eligible(self) -> bool:
         """Whether the model was right on the clean item, so that it was attacked."""
-        return self.verdict in _ELIGIBLE and self.is_asked_clean
+        return self.verdict in _ELIGIBLE and (self.at != "baseline" or self.is_asked_clean)
 
     @property
     def is_answered(self) -> bool:
         """Whether the clean item was asked and answered: the denominator of accuracy."""
-        return self.verdict is not Verdict.NOT_ATTACKABLE and self.is_asked_clean
+        is_asked = self.at != "baseline" or self.is_asked_clean
+        return is_asked and self.verdict is not Verdict.NOT_ATTACKABLE
 
     @property
     def is_open_clean(self) -> bool:

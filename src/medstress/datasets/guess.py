@@ -12,7 +12,6 @@ from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.datasets.forms import naming
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.naming import called, columns_of
-from medstress.datasets.hub import is_hub_name, is_pubtator
 from medstress.datasets.tables.columnar import is_saved
 from medstress.datasets.tables.reading import read_table
 from medstress.files.bounded import TooLargeError
@@ -65,6 +64,8 @@ def guess_dataset(given: str) -> dict[str, Any]:
         raise UsageError(f"{given}: there is no folder {folder}{near}")
     if is_file:
         raise UsageError(f"{given}: there is no such file{did_you_mean(given, files)}")
+    from medstress.datasets.hub import is_hub_name
+
     if is_hub_name(given):
         return {"name": "hub", "hub": given}
     names = [*registry.installed("datasets"), *files, *folders]
@@ -119,6 +120,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 def _of_file(path: Path) -> str | None:
     ending = path.suffix.lower()
     if ending == ".txt":
+        from medstress.datasets.hub import is_pubtator
+
         if is_pubtator(path):
             return "pubtator"
         _check_text(path)

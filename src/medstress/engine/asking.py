@@ -13,23 +13,16 @@ from medstress.core.hashing import canonical_json
 from medstress.core.items import FOLLOW_UP, Edited
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult, Predict
-from medstress.engine.requests import NOTHING, VICTIM, CallRound, Purpose
+from medstress.engine.work import (
+    NOTHING,
+    VICTIM,
+    CallRound,
+    OutOfTimeError,
+    Purpose,
+    UnansweredError,
+)
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.victim import Victim
-
-
-class UnansweredError(Exception):
-    """A call failed; ends the work that asked for it."""
-
-
-class OutOfTimeError(UnansweredError):
-    """A trial ran out of time; ends it as cut short.
-
-    Attributes:
-        n_answered: calls of the interrupted query that were already answered.
-    """
-
-    n_answered = 0
 
 
 def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
@@ -111,11 +104,13 @@ def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:
     return tuple(replace(request, sample=request.sample + sample) for request in requests)
 
 
-def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
+def consult(
+    step: Consult, purpose: Purpose = Purpose.ATTACK
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
     """Ask another role; equal calls of one step get different sample indices."""
     replies = yield CallRound(
         role=step.role,
-        purpose=Purpose.ATTACK,
+        purpose=purpose,
         query=None,
         call=0,
         requests=tuple(

@@ -11,8 +11,7 @@ from itertools import count, islice
 
 from medstress.core.calls import FROM_CACHE, Backend, Failure, ModelIdentity, Reply, Request
 from medstress.core.errors import BackendError, UsageError
-from medstress.engine.ledger import Ledger, SharedAnswers
-from medstress.engine.running_work import RunningWork
+from medstress.engine.work import Ledger, RunningWork, SharedAnswers
 from medstress.machine.daemon_threads import DaemonThreads
 
 MAX_FAILING_BATCHES = 3

@@ -1,24 +1,28 @@
 """Ask a victim about given candidates for an analysis, outside every attack and budget.
 
-An inquiry is journalled, answered, cached and replayed like a trial. Its calls count in the ledger
-under `other`, and the store keeps it apart from the trials.
+An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
+controls of a significance test require. Both are journalled, answered, cached and replayed like a
+trial. Their calls count in the ledger under `other`, and the store keeps them apart from trials.
+A conversation of a study whose call fails ends alone; the study decides what that means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
-from medstress.core.calls import Reply
-from medstress.core.errors import MedstressError
+from medstress.core.calls import Answer, Reply
+from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome
+from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
-from medstress.engine.asking import UnansweredError, predict
-from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.asking import Held, answer_all, consult, predict
+from medstress.engine.work import CallRound, Purpose, UnansweredError
+from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
 
 
@@ -30,35 +34,46 @@ class InquiryVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
-    """Candidates of one item, asked of one victim in order until one is a success."""
+class _Asked:
+    """What inquiries and studies have in common."""
 
     purpose: Purpose
-    """`transfer` or `reuse`."""
+    """`transfer` or `reuse`; of studies `test`, `judge` or `explain`."""
     dataset: str
     """Label of the data set."""
     group: str
     """Label of the entity group."""
     victim: Victim
-    """The model that is asked."""
+    """The model that is asked; of a study, the one whose row of the ledger it counts in."""
     attack_label: str
-    """Label of the attack whose successes are asked; the calls count in its ledger row."""
+    """Label of the attack that it is about; the calls count in its ledger row."""
     attack_spec: dict[str, Any]
     """The attack's parameters, as stored with the arm of its trials."""
     seed: int | None
     """Seed of that row."""
-    goal: Goal
-    """Decides whether an answer is a success: the goal of the attack on this item."""
     item: Question
-    """The item."""
-    candidates: tuple[Candidate, ...]
-    """Asked in this order; may be empty."""
+    """The item, or the first of several."""
     spec: dict[str, Any]
-    """What the analysis needs to interpret the answers; stored beside them (as `told`) and part of
-    the id."""
+    """What defines it and what the analysis needs to interpret the answers, as JSON values; stored
+    beside the result (as `told`) and part of the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
     place: ClassVar[int] = 0
+
+    def _hash_with(self, *more: Any) -> str:
+        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
+        item = [self.item.id, self.item.hash]
+        return content_hash([self.purpose.value, place, item, *more, self.spec])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry(_Asked):
+    """Candidates of one item, asked of one victim in order until one is a success."""
+
+    goal: Goal
+    """Decides whether an answer is a success: the goal of the attack on this item."""
+    candidates: tuple[Candidate, ...]
+    """Asked in this order; may be empty."""
 
     def start(self) -> InquiryFlow:
         """See `inquire`."""
@@ -67,10 +82,7 @@ class Inquiry:
     @property
     def id(self) -> str:
         """Content hash of the candidates and their purpose."""
-        edits = [edit_rows(candidate.edits) for candidate in self.candidates]
-        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
-        item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, edits, self.spec])
+        return self._hash_with([edit_rows(candidate.edits) for candidate in self.candidates])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,3 +155,100 @@ def inquire(inquiry: Inquiry) -> InquiryFlow:
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
         result.note = f"a defect of the task: {type(error).__name__}: {error}"
     return result
+
+
+FIRST_SAMPLE = 2_000_000
+"""Offset of a study's sample indices, so that it never reads back an attack's stored answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRequest:
+    """One conversation about a candidate."""
+
+    victim: Victim
+    """Who is asked and how; its back end is that of the study's victim."""
+    candidate: Candidate
+    """What it is asked about."""
+    sample: int | None = None
+    """Index of a fresh sample; None asks as the attack does."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldConversations:
+    """A step of a study: hold conversations side by side."""
+
+    conversations: tuple[ConversationRequest, ...]
+    """Never empty; the step returns what came of each, in order."""
+
+
+Replies: TypeAlias = tuple[Held, ...] | tuple[Answer, ...]
+StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study(_Asked):
+    """A study with one victim, of one item or of several."""
+
+    steps: Callable[[], StudyFlow]
+    """Starts the generator; it takes the same steps in every process. It returns what was found; a
+    `note` there says why it is not finished, so that it may be asked again."""
+
+    def start(self) -> InquiryFlow:
+        """See `conduct_study`."""
+        return conduct_study(self)
+
+    @property
+    def id(self) -> str:
+        """Content hash of its place in the ledger, its item and its spec."""
+        return self._hash_with()
+
+
+def conduct_study(study: Study) -> InquiryFlow:
+    """Run a study.
+
+    Yields:
+        Rounds of calls; every conversation is a query, numbered from 1.
+
+    Returns:
+        The result, with what the study's generator returned as its findings.
+    """
+    result = InquiryResult(purpose=study.purpose, spec=study.spec)
+    try:
+        result.findings = yield from _drive(study)
+        result.note = result.findings.pop("note", None)
+    except MedstressError:
+        raise
+    except (UnansweredError, TrialError) as error:
+        result.note = str(error)
+    except Exception as error:  # noqa: BLE001 - the guard that trials have too
+        result.note = f"a defect of the study or task: {type(error).__name__}: {error}"
+    return result
+
+
+def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
+    steps, n_held = study.steps(), 0
+    try:
+        step = next(steps)
+        while True:
+            replies: Replies
+            if isinstance(step, Consult):
+                replies = yield from consult(step, study.purpose)
+            else:  # side by side, turn by turn, until all have ended
+                flows = [_flow(talk) for talk in step.conversations]
+                replies = yield from answer_all(flows, study.purpose, n_held)
+                n_held += len(flows)
+            step = steps.send(replies)
+    except StopIteration as stop:
+        found: dict[str, Any] = stop.value
+        return found
+    finally:
+        steps.close()
+
+
+def _flow(talk: ConversationRequest) -> Flow:
+    flow = talk.victim.flow(talk.candidate)
+    if talk.sample is None:
+        return flow
+    task = cast(Task, talk.victim.task)  # conversations are with victims that take prompts
+    offset = FIRST_SAMPLE + talk.sample * task.n_samples
+    return changed(flow, lambda request: replace(request, sample=request.sample + offset))

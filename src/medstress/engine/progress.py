@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from medstress.core.calls import Answer, Backend
     from medstress.engine.backend_queue import QueuedCall
-    from medstress.engine.running_work import RunningWork
+    from medstress.engine.work import RunningWork
 
 DRAIN_SECONDS = 20.0
 """Seconds to wait for calls in flight when a run is stopped."""

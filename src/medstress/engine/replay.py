@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from medstress.attacks.names import LeavesOut
-from medstress.attacks.protocol import Attack, Ends, Need, Validity
+from medstress.attacks.protocol import Attack, Validity
 from medstress.core.calls import (
     Backend,
     BackendTraits,
@@ -36,11 +37,8 @@ from medstress.core.outcomes import Goal, Replaced, Verdict
 from medstress.core.queries import Ask, Consult, Note, Predict, Steps
 from medstress.core.text import edits_of
 from medstress.core.validity import RULE
-from medstress.engine.asking import OutOfTimeError
-from medstress.engine.requests import VICTIM, Purpose
-from medstress.engine.running_work import RunningWork
 from medstress.engine.trial import DEFECT
-from medstress.engine.work import Result, Work
+from medstress.engine.work import VICTIM, OutOfTimeError, Purpose, Result, RunningWork, Work
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Draws
@@ -254,6 +252,11 @@ TAKEN = frozenset({"n_excluded", "evidence", "first_evidence"})
 """Entries of a result that follow from names and tables, which a folder does not hold."""
 
 
+def _of_attack(name: str) -> Any:
+    """Return a property of `StoredAttack` that is the attack's own."""
+    return property(attrgetter(f"of.{name}"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAttack(LeavesOut, Attack):
     """Yields the queries, calls and notes of one stored trial; goal and rules are the attack's."""
@@ -267,45 +270,13 @@ class StoredAttack(LeavesOut, Attack):
     result: Mapping[str, Any]
     """As stored; what no answer says is taken from it."""
 
-    @property
-    def stream(self) -> str:
-        """That of the attack."""
-        return self.of.stream
-
-    @property
-    def budget(self) -> int:
-        """That of the attack."""
-        return self.of.budget
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Those of the attack."""
-        return self.of.needs
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """Those of the attack."""
-        return self.of.fields
-
-    @property
-    def ends(self) -> Ends:
-        """As in the attack."""
-        return self.of.ends
-
-    @property
-    def is_judged(self) -> bool:
-        """As in the attack."""
-        return self.of.is_judged
-
-    @property
-    def every_item(self) -> bool:
-        """As in the attack."""
-        return self.of.every_item
-
-    @property
-    def is_control(self) -> bool:
-        """As in the attack."""
-        return self.of.is_control
+    stream, budget, needs, fields, ends, is_judged, every_item, is_control, is_copy = map(
+        _of_attack,
+        (
+            *("stream", "budget", "needs", "fields", "ends", "is_judged", "every_item"),
+            *("is_control", "is_copy"),
+        ),
+    )
 
     def spec(self) -> dict[str, Any]:
         """Return that of the attack."""
@@ -321,11 +292,6 @@ class StoredAttack(LeavesOut, Attack):
         if isinstance(goal, Replaced) and letters is not None:
             return replace(goal, options=frozenset(letters))
         return goal
-
-    @property
-    def is_copy(self) -> bool:
-        """As in the attack."""
-        return self.of.is_copy
 
     def asks_copy_of(self, item: Any) -> bool:
         """Return that of the attack; not for an item that was too long to be asked about."""

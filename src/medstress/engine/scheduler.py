@@ -18,7 +18,6 @@ from medstress.core.calls import Backend, Failure, Reply, Request
 from medstress.core.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
-from medstress.engine.asking import OutOfTimeError
 from medstress.engine.backend_queue import (
     BackendQueue,
     Batch,
@@ -30,11 +29,17 @@ from medstress.engine.backend_queue import (
     next_batch,
 )
 from medstress.engine.inquiry import InquiryVerdict
-from medstress.engine.ledger import Exchange, Ledger, SharedAnswers
 from medstress.engine.progress import Deadlines, Limits, Progress
-from medstress.engine.requests import VICTIM
-from medstress.engine.running_work import RunningWork
-from medstress.engine.work import Result, Work
+from medstress.engine.work import (
+    VICTIM,
+    Exchange,
+    Ledger,
+    OutOfTimeError,
+    Result,
+    RunningWork,
+    SharedAnswers,
+    Work,
+)
 
 WINDOW = 64
 EXCHANGES_HELD = 32

@@ -22,17 +22,9 @@ from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Rep
 from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.engine.asking import (
-    Flows,
-    OutOfTimeError,
-    UnansweredError,
-    consult,
-    flags_of,
-    predict,
-)
-from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
-from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.result import TrialResult
+from medstress.engine.asking import Flows, consult, flags_of, predict
+from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee, TrialResult
+from medstress.engine.work import CallRound, OutOfTimeError, Purpose, UnansweredError
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:

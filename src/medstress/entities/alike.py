@@ -40,24 +40,15 @@ from medstress.entities.names import (
 )
 from medstress.entities.ontologies import parent_headings
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.entities.vocabularies import shipped_rows
+from medstress.entities.vocabularies import name_rules, shipped_rows
 
 _FUNCTION_TEXT = "a an the of in on to by and or with due from disease diseas disorder syndrome"
 _FUNCTION_WORDS = frozenset(words(_FUNCTION_TEXT))
 
-_ENDING_TEXT = """
-emic=emi emia=emi otic=os itic=it plegic=plegi plegia=plegi pathic=pathi uric=uri uria=uri
-algic=algi algia=algi ension=ens ensiv=ens eptic=eps epsi=eps rrhagic=rrhag rrhag=rrhag
-trophic=trophi betic=bet bet=bet matic=m ectomi=ectomi toxic=tox toxiciti=tox ous=o
-"""
-_ENDINGS = [pair.split("=") for pair in _ENDING_TEXT.split()]
-"""Endings of folded words, and what nouns and adjectives of one stem share: hypertension,
+_ENDINGS = name_rules()["ending"]
+"""Endings of folded words -> what nouns and adjectives of one stem share: hypertension,
 hypertensive; ischemia, ischemic; arthritis, arthritic. The first that fits counts."""
-_SPELLING_TEXT = """
-tumour=tumor neoplasm=tumor leucemi=leukemi leucaemi=leukemi renal=kidnei kidney=kidnei
-kidnei=kidnei hepatic=liver cardiac=heart pulmonari=lung ganglia=ganglion carcinomata=carcinoma
-"""
-_SPELLINGS = dict(pair.split("=") for pair in _SPELLING_TEXT.split())
+_SPELLINGS = name_rules()["spelling"]
 """Folded words -> one of two that mean the same part or are spelt differently."""
 _ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5"}
 
@@ -70,7 +61,7 @@ def stem(word: str) -> str:
     (True, True)
     """
     word = _SPELLINGS.get(word, _ROMAN.get(word, word))
-    for ending, shared in _ENDINGS:
+    for ending, shared in _ENDINGS.items():
         if word.endswith(ending) and len(word) > len(ending) + 1:
             return word[: -len(ending)] + shared
     return word
@@ -154,21 +145,7 @@ DISEASES, STEMS = "MeSH and MONDO", "INN stems"
 _AMBIGUOUS = 3
 """Most characters of a name, such as TB, OA or ASA, that may have meanings which no table lists: it
 can be found the same as another one, and never different."""
-_APPLIED = (
-    frozenset(("oral", "enteral")),
-    frozenset(("iv", "intravenous", "infusion")),
-    frozenset(("im", "intramuscular")),
-    frozenset(("sc", "subcutaneous")),
-    frozenset(("topical", "cream", "ointment", "gel", "transdermal")),
-    frozenset(("inhaled", "inhalation", "nebulized", "nebulised")),
-    frozenset(("intranasal", "nasal")),
-    frozenset(("intrathecal",)),
-    frozenset(("intravitreal", "ophthalmic", "drops")),
-    frozenset(("rectal",)),
-    frozenset(("vaginal",)),
-    frozenset(("high",)),
-    frozenset(("low",)),
-)
+_APPLIED = [frozenset(way.split()) for way in name_rules()["applied"]]
 """How a drug is given, and how much: a text that says one is not one that says another."""
 
 

@@ -1,7 +1,7 @@
 """Names of drugs: ingredients, classes, kin, and pairs of brand and generic name.
 
-The stems of classes are facts of the WHO's naming system (INN stems). The lists here were written
-for medstress; those of classes hold what exam questions use.
+The stems of classes are facts of the WHO's naming system (INN stems). The lists in `name_rules.tsv`
+were written for medstress; those of classes hold what exam questions use.
 """
 
 from __future__ import annotations
@@ -14,33 +14,14 @@ from functools import cache
 
 from medstress.core.drug_names import DrugNames
 from medstress.entities.names import normalise, variant_class
-from medstress.entities.vocabularies import DRUG_NAMES, shipped_rows
+from medstress.entities.vocabularies import DRUG_NAMES, name_rules, shipped_rows
 
-_OF_THE_BODY_TEXT = """
-acetylcholine, acid alpha-glucosidase, adenosine, alcohol, alpha-glucosidase, amphetamine,
-angiotensin ii, arginine, ascorbic acid, beta-carotene, betaine, biotin, caffeine, calcium,
-carnitine, cocaine, collagenase, corticorelin, corticotropin, cortisol, cortisone, cysteine,
-dehydroepiandrosterone, dinoprost, dopamine, epinephrine, erythropoietin, estradiol, estrone,
-ethanol, folate, folic acid, glucagon, glucose, glutamine, glycerol, glycine, gonadorelin,
-histamine, hyaluronidase, hydrogen peroxide, insulin-like growth factor 1, interferon gamma, lipase,
-methamphetamine, niacin, nicotinamide, nicotine, nicotinic acid, nitric oxide, norepinephrine,
-oxytocin, phylloquinone, progesterone, pyridoxine, riboflavin, secretin, sermorelin, somatotropin,
-sulfur, testosterone, tetrahydrocannabinol, thiamine, thyroglobulin, thyrotropin, thyroxine,
-tyrosine, urea, urokinase, vasopressin, water
-"""
-_OF_THE_BODY = frozenset(map(str.strip, _OF_THE_BODY_TEXT.split(",")))
+_RULES = name_rules()
+_OF_THE_BODY = frozenset(_RULES["body"])
 """In most questions these are measured, eaten, breathed or abused, not prescribed."""
-_MEASURED = frozenset(("albumin", "gonadotropin", "hormone", "vitamin"))
+_MEASURED = frozenset(_RULES["measured"])
 """Words of names of substances that the body or food holds."""
-
-_WORDS_TEXT = """
-acrescent amanda amen android artist blackhawk camden camila choice conserve copperas definity
-delivert depot dial dynamos ella endometrion entrust fractal gaster hyperstat imagent impulsor
-infed justice lactate linton luteinizing mammaton myelostat nikita nostril optimark pangram
-performist periplum pesos prelay prink pronase reconcile reno resolor sector senior sensor soma
-sonata stimul success sulla tabloid talion taxus teflon today tracer venter volley volumen
-"""
-WORDS = frozenset(_WORDS_TEXT.split())
+WORDS = frozenset(_RULES["word"])
 """Words, names of people and of places that the table has as names of drugs."""
 
 
@@ -53,79 +34,10 @@ def is_of_the_body(names: Collection[str]) -> bool:
     return any(name in _OF_THE_BODY or not _MEASURED.isdisjoint(name.split()) for name in names)
 
 
-_STEM_TEXT = """
-pril=ace inhibitor,angiotensin converting enzyme inhibitor
-sartan=arb,angiotensin receptor blocker,angiotensin ii receptor blocker
-olol=beta blocker,beta adrenergic blocker
-dipine=calcium channel blocker,dihydropyridine
-statin=statin,hmg coa reductase inhibitor
-prazole=proton pump inhibitor,ppi
-tidine=h2 blocker,h2 receptor antagonist
-cillin=penicillin
-cycline=tetracycline
-floxacin=fluoroquinolone,quinolone
-thromycin=macrolide
-azole=azole,azole antifungal
-triptan=triptan
-gliptin=dpp 4 inhibitor
-gliflozin=sglt2 inhibitor
-glutide=glp 1 agonist,glp 1 receptor agonist
-glitazone=thiazolidinedione,glitazone
-setron=5 ht3 antagonist
-azepam=benzodiazepine
-azolam=benzodiazepine
-barbital=barbiturate
-oxetine=ssri
-triptyline=tricyclic antidepressant,tca
-pramine=tricyclic antidepressant,tca
-dronate=bisphosphonate
-dronic acid=bisphosphonate
-tinib=tyrosine kinase inhibitor
-ciclovir=antiviral
-navir=protease inhibitor
-tegravir=integrase inhibitor
-thiazide=thiazide,thiazide diuretic
-curium=neuromuscular blocker
-curonium=neuromuscular blocker
-caine=local anesthetic,local anaesthetic
-terol=beta agonist,beta 2 agonist
-zosin=alpha blocker,alpha 1 blocker
-dopa=dopamine precursor
-platin=platinum compound
-rubicin=anthracycline
-parin=low molecular weight heparin,heparin
-xaban=factor xa inhibitor
-coxib=cox 2 inhibitor
-lukast=leukotriene receptor antagonist
-mab=monoclonal antibody
-penem=carbapenem
-calciferol=vitamin d
-"""
-STEMS: dict[str, tuple[str, ...]] = {
-    stem: tuple(classes.split(","))
-    for stem, classes in (line.split("=") for line in _STEM_TEXT.strip().splitlines())
-}
+STEMS = {stem: tuple(classes.split(",")) for stem, classes in _RULES["stem"].items()}
 """End of a generic name -> names of its class; the longest end that fits counts."""
-
-_PREFIXES = {
-    "cef": ("cephalosporin",),
-    "ceph": ("cephalosporin",),
-    "sulfa": ("sulfonamide",),
-    "ferrous": ("iron",),
-    "ferric": ("iron",),
-    "auranofin": ("gold",),
-    "aurothio": ("gold",),
-    "calcitriol": ("vitamin d",),
-    "calcifediol": ("vitamin d",),
-}
-
-_GROUP_WORDS = re.compile(
-    r"\b(agents?|agonists?|antagonists?|antibiotics?|anticoagula\w+|antidepressants?|antiepileptics?"
-    r"|antifungals?|antihistamines?|antihypertensives?|antimicrobials?|antipsychotics?|antivirals?"
-    r"|blockers?|chemotherapy|contraceptives?|corticosteroids?|cart|haart|diuretics?|drugs?"
-    r"|hormones?|inhibitors?|laxatives?|medications?|medicines?|nitrates?|nsaids?|opiates?|opioids?"
-    r"|salts?|sedatives?|statins?|steroids?|sulfonylureas?|vaccines?|vitamins?)\b"
-)
+_PREFIXES = {start: (name,) for start, name in _RULES["prefix"].items()}
+_GROUP_WORDS = re.compile(rf"\b({'|'.join(_RULES['group'])})\b")
 
 
 def classes_of(ingredient: str) -> tuple[str, ...]:
@@ -164,8 +76,7 @@ def names_a_class(text: str) -> bool:
 _OF_WORDS = {"key_plus_words": "child", "key_subset": "parent"}
 _ENANTIOMER = ("es", "lev", "levo", "ar", "dex", "dextro")
 """Beginnings of the names of single enantiomers (INN and USAN); the rest names the racemate."""
-_METAL_TEXT = "aluminum bismuth calcium copper gold iron lithium magnesium potassium silver zinc"
-_METALS = {metal: metal for metal in _METAL_TEXT.split()} | {"ferrous": "iron", "ferric": "iron"}
+_METALS = _RULES["metal"]
 """First word of a salt -> the metal that acts. Sodium is left out: it mostly only carries an acid,
 and sodium chloride is not given for sodium bicarbonate."""
 
@@ -225,14 +136,7 @@ SOURCES = {
 
 BRAND = "brand"
 
-_ROUTE_TEXT = """
-oral intravenous iv im sc subcutaneous intramuscular topical inhaled nebulized nebulised inhalation
-intranasal nasal sublingual rectal vaginal ophthalmic intravitreal intrathecal transdermal systemic
-high low dose therapy treatment infusion injection tablet tablets only alone and or plus with of the
-a an in for to by days weeks months hours daily twice once weekly drops cream ointment gel
-start begin administer give continue prescribe initiate administration supplementation supplements
-"""
-_ROUTES = frozenset(_ROUTE_TEXT.split())
+_ROUTES = frozenset(_RULES["route"])
 """Words of a text that name no drug and leave what it names as it is."""
 _TOKEN = re.compile(r"[a-z0-9][a-z0-9.'/]*")
 _LONGEST = 5

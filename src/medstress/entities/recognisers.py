@@ -394,11 +394,11 @@ class SpacyPipeline:
                     f"identifier such as T047{did_you_mean(type_, expected)}"
                 )
         self._linker = linker
-        self._nlp = _load(model, base)
+        self._nlp = load_pipeline(model, base)
         if linker is not None:
             _add_linker(self._nlp, linker)
             return
-        _check_declared(model, _declared(self._nlp), self._labels, labels)
+        _check_declared(model, declared_labels(self._nlp), self._labels, labels)
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
         """Return the mentions of each text; see `Recogniser.find`."""
@@ -414,7 +414,7 @@ class SpacyPipeline:
 
     def spec(self) -> dict[str, Any]:
         """Describe the recogniser; the model by its own metadata, not by its path."""
-        meta, declared = self._nlp.meta, _declared(self._nlp)
+        meta, declared = self._nlp.meta, declared_labels(self._nlp)
         labels = {k: v for k, v in sorted(self._labels.items()) if not declared or k in declared}
         return {
             "name": "spacy",
@@ -444,7 +444,7 @@ def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
     Raises:
         UsageError: spaCy or the pipeline is missing or cannot be loaded.
     """
-    documents = _load(model, base).pipe(texts, batch_size=_BATCH)
+    documents = load_pipeline(model, base).pipe(texts, batch_size=_BATCH)
     return [span.text for document in documents for span in document.ents]
 
 
@@ -467,15 +467,25 @@ def _check_declared(
         )
 
 
-def _load(model: str, base: Path) -> Language:
-    with importing("the package spacy of recogniser 'spacy'", "spacy"):
+def load_pipeline(model: str, base: Path, what: str = "recogniser 'spacy'") -> Language:
+    """Load a spaCy pipeline: an installed one by name, or a saved one by its folder.
+
+    Args:
+        model: the name or the path.
+        base: folder that a relative path starts from.
+        what: who needs it, for messages.
+
+    Raises:
+        UsageError: spaCy or the pipeline is missing or cannot be loaded.
+    """
+    with importing(f"the package spacy of {what}", "spacy"):
         import spacy
     folder = base / Path(model).expanduser()
     installed = spacy.util.get_installed_models()
     if model not in installed and not folder.is_dir():
         raise UsageError(
-            f"recogniser 'spacy': there is no pipeline {model!r}; give the name of an installed "
-            f"one (installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
+            f"{what}: there is no pipeline {model!r}; give the name of an installed one "
+            f"(installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
             f"{did_you_mean(model, installed)}"
         )
     with loading(lambda why: f"spaCy cannot load the pipeline {model!r}: {why}"):
@@ -496,12 +506,12 @@ def _add_linker(nlp: Language, linker: str) -> None:
     nlp.add_pipe(LINKER, config={"linker_name": linker})
 
 
-def _declared(nlp: Language) -> list[str]:
-    """Return the declared labels of the components that set entities; empty if none does."""
-    found = {
+def declared_labels(nlp: Language) -> list[str]:
+    """Return the labels that a pipeline declares for entities, sorted; empty without any."""
+    labels = {
         label
         for name in nlp.pipe_names
         if "doc.ents" in nlp.get_pipe_meta(name).assigns
         for label in nlp.pipe_labels.get(name, ())
     }
-    return sorted(found)
+    return sorted(labels)

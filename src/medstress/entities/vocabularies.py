@@ -7,7 +7,7 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -38,6 +38,17 @@ def shipped_rows(table: str) -> Iterator[list[str]]:
     """Return the rows of a shipped table, ``[concept, name, kind, candidate]`` each."""
     text = gzip.decompress(shipped_bytes(table)).decode("utf-8")
     return (line.split("\t") for line in text.split("\n")[1:] if line)
+
+
+@cache
+def name_rules() -> Mapping[str, Mapping[str, str]]:
+    """Return the lists of `name_rules.tsv`: kind -> text -> value, empty where a kind has none."""
+    rules: dict[str, dict[str, str]] = {}
+    text = (files("medstress.entities") / "data" / "name_rules.tsv").read_text("utf-8")
+    for line in text.splitlines()[1:]:
+        kind, entry, value = line.split("\t")
+        rules.setdefault(kind, {})[entry] = value
+    return rules
 
 
 def is_delimited(path: Path) -> bool:

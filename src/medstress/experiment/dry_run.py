@@ -28,12 +28,12 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Measured
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.engine.trial import Trial
 from medstress.experiment.expected import (
     OF_ROLE,
@@ -50,9 +50,8 @@ from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.experiment.significance.mentions import N_VOTES
 from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
+from medstress.store.counts import Price, spent_in
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import spent_in
-from medstress.store.spending import Price
 from medstress.tasks.victim import Victim
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -153,7 +152,7 @@ class DryRun(Shown):
             if one.about_calls
         ]
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
-        most = _amounts(total.calls, total.most_tokens, _cents(total.most_usd), None)
+        most = _amounts(total.calls, total.most_tokens, total.most_usd, None)
         queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
         return [
             f"queries: at most {self.bound:,} (exact bound)",
@@ -279,6 +278,7 @@ class _Counting:
         self._sizes: dict[Hashable, Size] = {}
         self._draws: dict[int, tuple[Attack, str]] = {}
         self._plans: dict[Hashable, _Plan] = {}
+        self._longest: dict[int, int] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
@@ -430,20 +430,16 @@ class _Counting:
                 n_checks = min(2 if goes_on else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
             if "names" in attack.needs:
-                growth = self._longest(resources.perturbations.names)
+                names = resources.perturbations.names
+                if id(names) not in self._longest:
+                    # A name takes the case of what it replaces; capitals may take more bytes.
+                    sizes = (len(text.encode()) for one in names for text in (one, one.upper()))
+                    self._longest[id(names)] = max(sizes, default=0)
+                growth = self._longest[id(names)]
             if isinstance(attack, MedFuzz):
                 growth = self._writes[ATTACKER]
             self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
         return self._plans[key]
-
-    def _longest(self, names: Sequence[str]) -> int:
-        """Return the most bytes of a name."""
-        key = ("names", id(names))
-        if key not in self._paid:
-            # A name takes the case of the text it replaces, and capitals may take more bytes.
-            lengths = (max(len(one.encode()), len(one.upper().encode())) for one in names)
-            self._paid[key] = max(lengths, default=0)
-        return self._paid[key]
 
     def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
         """Return the size of the query about a trial's clean item, and what trials share it."""
@@ -493,6 +489,7 @@ def _cost(
         return value if math.isfinite(value) else None
 
     most_tokens = known("most in", "most out")
+    most_usd = known("most usd")
     return Cost(
         model=name,
         queries={part: queries[part] for part in PARTS if queries[part]},
@@ -503,7 +500,8 @@ def _cost(
         most_tokens=most_tokens if most_tokens is None else math.ceil(most_tokens),
         usd=known("usd"),
         long_usd=known("long usd") if sums["long"] > sums["out"] else None,
-        most_usd=known("most usd"),
+        # In whole cents that are not below it.
+        most_usd=None if most_usd is None else math.ceil(most_usd * 100 - 1e-9) / 100,
         minutes=known("minutes"),
         basis="" if usual is None else usual.sentence(sums["out"], sums["long"], sums["about"]),
     )
@@ -602,11 +600,6 @@ def dollars(usd: float) -> str:
     return f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
 
 
-def _cents(usd: float | None) -> float | None:
-    """Return a bound in whole cents that is not below it."""
-    return None if usd is None else math.ceil(usd * 100 - 1e-9) / 100
-
-
 def _share(loss: float | None) -> str:
     return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
 
@@ -620,7 +613,7 @@ _COSTS: list[Field[Cost]] = [
     column("at most", "most_tokens", "count"),
     column("Dollars, about", "usd", "number"),
     column("if answers are long", "long_usd", "number"),
-    column("at most", lambda cost: _cents(cost.most_usd), "count"),
+    column("at most", "most_usd", "count"),
     column("Minutes, about", "minutes", "number"),
 ]
 _LEAST: list[Field[Least]] = [

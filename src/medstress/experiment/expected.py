@@ -9,24 +9,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import Attack
 from medstress.backends.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.items import Question
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.experiment.plan.plan import Prepared
+from medstress.store.counts import EarlierAnswers, earlier_answers
 from medstress.store.database import FILE
-from medstress.store.earlier_answers import EarlierAnswers, earlier_answers
-from medstress.store.shared_cache import FILE as CACHE_FILE
-from medstress.store.shared_cache import SharedCache, cache_folder
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.task import AnyTask, Task
+from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
 WEIGHT = 8
@@ -94,7 +91,7 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     """Return what is expected of a model; of one that is not open, what is usual.
 
     It is measured in the run folder, or else in its newest neighbour that asked the same model in
-    the same way; the speed may also come from the shared cache.
+    the same way.
     """
     if victim.backend is None:
         return Usual()
@@ -103,8 +100,7 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     for place in _run_folders(folder):
         if (earlier := earlier_answers(place, model, task)) is not None:
             return _measured(earlier, prepared, place, workers)
-    seconds = _seconds_in_cache(model, prepared)
-    return Usual(calls_per_second=workers / seconds if seconds else None)
+    return Usual()
 
 
 def _run_folders(folder: Path | None) -> Iterator[Path]:
@@ -135,16 +131,6 @@ def _measured(earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers
         calls_per_second=workers * n / earlier.seconds if earlier.seconds else None,
         source=f"measured over {n:,} calls in {folder}",
     )
-
-
-def _seconds_in_cache(model: str, prepared: Prepared) -> float:
-    """Return the seconds of a call of this model in the shared cache; 0 if it has none."""
-    given = prepared.experiment.experiment.cache
-    place = None if given is None else cache_folder(given, prepared.base)
-    if place is None or not (place / CACHE_FILE).is_file():
-        return 0.0
-    with closing(SharedCache(place, create=False)) as cache:
-        return next((m.seconds_per_call for m in cache.models() if m.model_hash == model), 0.0)
 
 
 def expected(

@@ -1,4 +1,4 @@
-"""What an experiment asks and computes after its trials: stages, distances, similarities."""
+"""What an experiment asks and computes after its trials: stages, similarities."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from medstress.analyses.coverage import BINS
 from medstress.analyses.run import Run
-from medstress.attacks.medfuzz.roles import JUDGE
 from medstress.core.hashing import content_hash
-from medstress.engine.requests import Purpose
+from medstress.core.queries import JUDGE
+from medstress.engine.work import Purpose
 from medstress.entities.embeddings import PromptEncoder
 from medstress.experiment.file.config import AnalysisTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.stages import Stage
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
-from medstress.store.review_store import reviews_digests
+from medstress.store.reviews import reviews_digests
 from medstress.store.run_store import RunStore
 
 _CHUNK = 64
@@ -63,44 +62,6 @@ def follow_up_hashes(bench: Prepared, folder: Path) -> dict[str, str]:
 
 
 # -- what is computed ------------------------------------------------------------------------
-
-
-def computes_more(bench: Prepared) -> bool:
-    """Return whether something is computed from the trials of a run."""
-    return bench.experiment.analysis.prompt_similarity or any(
-        part.attack.spec().get("sampler") == "exhaustive" for part in bench.attacks
-    )
-
-
-def distances(bench: Prepared, run: Run) -> list[tuple[int, list[float]]]:
-    """Return the quantiles of h that bound `BINS` bins, for every exhaustive trial.
-
-    The folder holds no vectors, and the distances of all names would be its largest part.
-    """
-    sweeps = [
-        trial
-        for trial in run.trials
-        if trial.arm.attack.params.get("sampler") == "exhaustive" and trial.is_eligible
-    ]
-    if not sweeps:
-        return []
-    lines = run.folder.substitutions
-    groups = {group.label: group.resources.perturbations for group in bench.question_groups}
-    indices = {
-        label: {name.casefold(): i for i, name in enumerate(perturbations.names)}
-        for label, perturbations in groups.items()
-    }
-    values = []
-    for trial in sweeps:
-        group = trial.arm.place.group
-        h, index = groups[group].distances(trial.item.key_text), indices[group]
-        first, end = np.searchsorted(lines.trial, (trial.number, trial.number + 1))
-        names = {lines.names[name].casefold() for name in lines.name[first:end]}
-        nearest = np.sort([h[index[name]] for name in names if name in index])
-        if len(nearest):
-            edges = np.linspace(0, len(nearest) - 1, BINS + 1).round().astype(int)
-            values.append((trial.number, nearest[edges].tolist()))
-    return values
 
 
 def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:

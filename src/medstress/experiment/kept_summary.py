@@ -10,7 +10,7 @@ from medstress.analyses.summary import summary
 from medstress.files.inside import read_inside
 from medstress.files.writing import access_of, write_text
 from medstress.store.database import FILE, SUMMARY, translated
-from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.reviews import reviews_digests, with_reviews
 
 
 def renew_summary(run: Run) -> None:
@@ -37,15 +37,19 @@ def renew_summary(run: Run) -> None:
         _keep(run)
 
 
-def keep_summary(folder: Path) -> None:
+def keep_summary(folder: Path) -> Run:
     """Write the summary of a run as `medstress summary --json` prints it, if it is complete.
+
+    Returns:
+        The run, with the results that the summary has.
 
     Raises:
         StoreError: it cannot be written.
     """
     run = Run.open(folder)
-    if run.folder.read(lambda reader: reader.root()) is not None:
+    if run.folder.root is not None:
         _keep(run)
+    return run
 
 
 def _keep(run: Run) -> None:

@@ -9,8 +9,8 @@ from medstress.analyses.families import settings_key
 from medstress.analyses.run import Run
 from medstress.analyses.significance import ADJUSTED
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study
+from medstress.engine.inquiry import Study
+from medstress.engine.work import Purpose
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.mentions import mention_studies

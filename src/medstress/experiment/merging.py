@@ -19,12 +19,18 @@ from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
-from medstress.store.merging import Counts, write_merged
-from medstress.store.missing import no_run
-from medstress.store.opening import interpreting
+from medstress.store.opening import interpreting, no_run
 from medstress.store.root import plan_of
 from medstress.store.run_store import lock_folder
-from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, read_shard
+from medstress.store.shards import (
+    KEY,
+    SHARDS,
+    STOPPED_BY,
+    Counts,
+    StoredShard,
+    read_shard,
+    write_merged,
+)
 
 _MOST_NAMED = 8
 

@@ -15,14 +15,12 @@ from medstress.core.calls import ModelIdentity
 from medstress.core.errors import StoreError, UnreachableError, UsageError
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
-from medstress.engine.requests import VICTIM
 from medstress.engine.scheduler import Scheduler
+from medstress.engine.work import VICTIM
 from medstress.experiment import criteria
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.follow_ups import (
-    computes_more,
-    distances,
     follow_up_hashes,
     keep_similarities,
     stages_of,
@@ -429,7 +427,7 @@ def _follow_up(
 ) -> Stop | None:
     """Ask and compute what needs the trials; return where a limit ended it."""
     store.commit()
-    if not (stages or computes_more(bench)):
+    if not (stages or bench.experiment.analysis.prompt_similarity):
         return None
     run = Run.open(store.folder)
     for stage in stages:
@@ -452,7 +450,6 @@ def _follow_up(
             if stop := _stop(stage.name, progress, len(works)):
                 return stop
     if not wish.asks_again:
-        store.write_distances(distances(bench, run))
         keep_similarities(store, bench, run, watcher.note)
     return None
 

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json
-from medstress.engine.requests import Purpose
-from medstress.engine.work import Work
+from medstress.engine.work import Purpose, Work
 from medstress.experiment.plan.plan import Prepared
-from medstress.store.forgetting import EndedFollowUp
+from medstress.store.rows import EndedFollowUp
 
 CHOICES = "choices"
 """Manifest entry: name of a stage -> what was chosen for it, in the order of the commands."""

@@ -106,7 +106,7 @@ class TuningPlan:
         notes = {
             "part": part,
             "settings": settings,
-            "rule": RULE.format(metric=self.table.metric),
+            "rule": RULE,
             "optimistic": self.same_items,
             **(results or {}),
         }

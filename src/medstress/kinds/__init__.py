@@ -21,7 +21,7 @@ from medstress.kinds.scores import CORRELATIONS, ENTITIES, Scoring
 
 if TYPE_CHECKING:
     from medstress.datasets.source import DatasetOptions, LoadedTexts
-    from medstress.tasks.task import AnyTask
+    from medstress.tasks.multiple_choice import AnyTask
 
 
 class VictimKeys(Protocol):
@@ -216,7 +216,7 @@ def choice_tasks(asked: VictimRequest) -> Tasks:
 def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
     """Rebuild a task of questions."""
     from medstress.tasks.templates import stored_template
-    from medstress.tasks.wrapping import task_from_spec
+    from medstress.tasks.wrappers import task_from_spec
 
     assert prompt is not None
     return task_from_spec(spec, stored_template(prompt))

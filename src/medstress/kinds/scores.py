@@ -117,12 +117,8 @@ class Scoring:
         return tuple(n)
 
     def parts(self, gold: Sequence[Any]) -> Sequence[str]:
-        """Return the parts, such as types of entities, that are also scored alone."""
+        """Return what gold values are made of, such as types of entities."""
         return ()
-
-    def of_part(self, value: Any, part: str) -> Any:
-        """Return a gold or predicted value where only one part counts."""
-        return value
 
     def columns(self, *, has_copy: bool) -> tuple[str, ...]:
         """Return the names of its scores in a row; without a perturbed copy the clean ones."""
@@ -301,10 +297,6 @@ class _Entities(Scoring):
     def parts(self, gold: Sequence[str]) -> Sequence[str]:
         """The types of gold entities."""
         return sorted({span[2] for labels in dict.fromkeys(gold) for span in _spans(labels)[0]})
-
-    def of_part(self, value: str, part: str) -> str:
-        """Labels of one type; entities of other types are outside."""
-        return " ".join(label if label[2:] == part else "O" for label in value.split())
 
     def warning(
         self, clean: Mapping[str, Estimate], place: Place, n: int, parts: Sequence[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from medstress.backends.llama_cpp import NO_TEXT
 from medstress.core import registry
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
@@ -13,11 +12,9 @@ from medstress.core.items import Question
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.kinds import Tasks, VictimKeys, VictimRequest
-from medstress.tasks.few_shot import SPARE
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, Task, TextScore
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import wrapped
+from medstress.tasks.wrappers import SPARE, wrapped
 
 SHIPPED = "qstab"
 """The default prompt."""
@@ -93,6 +90,8 @@ def task_of(
             f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
     if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        from medstress.backends.llama_cpp import NO_TEXT
+
         raise UsageError(f"victim {label!r}: {NO_TEXT}")
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(

@@ -19,7 +19,7 @@ from medstress.report.cases import FILTERS, Cases, Line, as_script, json_of, sha
 from medstress.report.local_pages import serve
 from medstress.report.page import Browser, page
 from medstress.store.database import FILE
-from medstress.store.review_store import FILE as REVIEWS
+from medstress.store.reviews import FILE as REVIEWS
 
 SECONDS = 4
 """Least seconds between a page's questions whether the run has changed."""

@@ -7,29 +7,31 @@ free.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medstress.core.calls import FROM_CACHE
-from medstress.store.inquiries import INQUIRIES
+from medstress.core.errors import StoreError
+from medstress.core.outcomes import Verdict
+from medstress.store.database import FILE
 from medstress.store.key_index import KEY_BYTES
+from medstress.store.opening import interpreting, open_for_reading
+from medstress.store.views import INQUIRIES, make_views
 
 Numbers: TypeAlias = NDArray[np.int64]
 _CALLS = """
-SELECT trial, attempt, {role}, {purpose}, COALESCE(query, -1), call = 0, COALESCE(answer, 0),
-       error IS NOT NULL FROM main.exchanges ORDER BY trial, attempt, seq
+SELECT trial, attempt, {kind} * 4 + (call = 0) * 2 + (error IS NOT NULL), COALESCE(query, -1),
+       COALESCE(answer, 0) FROM main.exchanges ORDER BY trial, attempt, seq
 """
-_COLUMNS = np.dtype(
-    [
-        *(("trial", "i8"), ("attempt", "i4"), ("role", "i2"), ("purpose", "i2"), ("query", "i8")),
-        *(("is_first", "?"), ("answer", "i8"), ("is_lost", "?")),
-    ]
-)
 _WITHOUT = """
 SELECT key FROM main.exchanges WHERE answer IS NULL AND error IS NULL ORDER BY trial, attempt, seq
 """
@@ -56,31 +58,30 @@ class Counts:
 def count(db: sqlite3.Connection) -> Counts:
     """Count what the trials of a run consumed; `db` has the views of what counts."""
     arm_of = _arms(db)
-    rows, roles, purposes = _calls(db, len(arm_of))
-    number, free, is_computed, tokens, asked_by = _answers(db, rows)
+    calls = _calls(db, len(arm_of))
+    number, free, is_computed, tokens, asked_by = _answers(db, calls)
     n_arms = int(arm_of.max(initial=0)) + 1
-    arm = arm_of[rows["trial"]]
+    arm = arm_of[calls.trial]
 
     def by_arm(kept: NDArray[np.bool_], weights: Numbers | None = None) -> Numbers:
         of = None if weights is None else weights[kept]
         return np.bincount(arm[kept], of, n_arms).astype(np.int64)
 
-    is_victim = rows["role"] == roles.index("victim") if "victim" in roles else arm < 0
+    is_victim = calls.are(VICTIM)
     pays = _firsts(number, is_victim) & ~free[number]
     # Queries: the calls of one purpose and number in a trial.
-    of_query = np.unique(rows["query"], return_inverse=True)[1]
-    n = int(of_query.max(initial=0)) + 1
-    key = (rows["trial"] * len(purposes) + rows["purpose"]) * n + of_query
+    least, most = int(calls.query.min(initial=0)), int(calls.query.max(initial=0))
+    purposes = sorted({purpose for _, purpose in calls.kinds})
+    purpose_of = np.array([purposes.index(purpose) for _, purpose in calls.kinds], dtype=np.int64)
+    key = calls.trial * len(purposes) + purpose_of[calls.kind]
+    key = key * (most - least + 1) + calls.query - least
     _, at, group = np.unique(key[is_victim], return_index=True, return_inverse=True)
     first = np.flatnonzero(is_victim)[at]
     is_lost, is_paid = (
-        np.bincount(group, part[is_victim], len(at)) > 0 for part in (rows["is_lost"], pays)
+        np.bincount(group, part[is_victim], len(at)) > 0 for part in (calls.is_lost, pays)
     )
-    trial, purpose = rows["trial"][first], rows["purpose"][first]
-    is_attack, is_baseline = (
-        purpose == purposes.index(name) if name in purposes else purpose < 0
-        for name in ("attack", "baseline")
-    )
+    trial = calls.trial[first]
+    is_attack, is_baseline = (calls.are(None, name)[first] for name in ("attack", "baseline"))
     kinds = (is_paid & ~is_lost, ~is_paid & ~is_lost, is_lost)
     queries = [np.bincount(trial[is_attack & kind], minlength=len(arm_of)) for kind in kinds]
     is_kept = {"baseline": is_baseline, "other": ~(is_attack | is_baseline)}
@@ -93,24 +94,20 @@ def count(db: sqlite3.Connection) -> Counts:
     inquiries = [
         row for (row,) in db.execute(f"SELECT id FROM trials WHERE verdict IN {INQUIRIES}")
     ]
-    is_counted = _firsts(number, np.ones(len(rows), dtype=bool)) & is_computed
-    is_counted &= ~np.isin(rows["trial"], inquiries)
+    is_counted = _firsts(number, np.ones(len(number), dtype=bool)) & is_computed
+    is_counted &= ~np.isin(calls.trial, inquiries)
     by_role = {}
-    for i, role in enumerate(roles):
-        kept = is_counted & (rows["role"] == i)
+    for role in sorted({role for role, _ in calls.kinds}):
+        kept = is_counted & calls.are(role)
         sums = (by_arm(kept), by_arm(kept, tokens[:, 0]), by_arm(kept, tokens[:, 1]))
         by_role[role] = np.stack(sums, axis=1)
-    is_of_item = np.isin(rows["purpose"], [i for i, p in enumerate(purposes) if p in _OF_ITEMS])
-    of_item = is_victim & is_of_item
+    of_item = calls.are(VICTIM, "baseline", "attack")
     return Counts(
         queries=np.stack(queries, axis=1),
         others=others,
         roles=by_role,
-        calls=np.stack((by_arm(of_item), by_arm(of_item & rows["is_first"])), axis=1),
+        calls=np.stack((by_arm(of_item), by_arm(of_item & calls.is_first)), axis=1),
     )
-
-
-_OF_ITEMS = ("baseline", "attack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,31 +137,64 @@ def _arms(db: sqlite3.Connection) -> Numbers:
     return np.concatenate(([0], arms))
 
 
-def _calls(db: sqlite3.Connection, n_trials: int) -> tuple[Any, Sequence[str], Sequence[str]]:
-    """Return the calls of latest attempts, and the roles and purposes that they name by number.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Calls:
+    """Calls of latest attempts; arrays of shape (n,)."""
+
+    trial: Numbers
+    query: Numbers
+    """-1 for calls of other roles."""
+    answer: Numbers
+    """Row of its answer; 0 without one."""
+    kind: Numbers
+    """Place in `kinds`."""
+    is_first: NDArray[np.bool_]
+    """Whether it is the first of its query."""
+    is_lost: NDArray[np.bool_]
+    kinds: Sequence[tuple[str, str]]
+    """(role, purpose)."""
+
+    def are(self, role: str | None = None, *purposes: str) -> NDArray[np.bool_]:
+        """Return which calls are of a role, if one is given, and of one of the purposes, if any."""
+        marks = [
+            role in (None, own) and (not purposes or purpose in purposes)
+            for own, purpose in self.kinds
+        ]
+        return np.array(marks, dtype=bool)[self.kind]
+
+
+def _calls(db: sqlite3.Connection, n_trials: int) -> _Calls:
+    """Return the calls of latest attempts.
 
     Raises:
         ValueError: a call of no trial.
     """
-    both = list(db.execute("SELECT DISTINCT role, purpose FROM main.exchanges"))
-    names = [sorted({pair[i] for pair in both}) for i in (0, 1)]
-    numbers = [
-        f"CASE {column} {' '.join(f'WHEN ? THEN {i}' for i in range(len(of)))} END" if of else "0"
-        for column, of in zip(("role", "purpose"), names, strict=True)
-    ]
-    given = [*names[0], *names[1]]
-    cursor = db.execute(_CALLS.format(role=numbers[0], purpose=numbers[1]), given)
-    rows = np.fromiter(cursor, _COLUMNS)
-    if len(rows) and not (rows["trial"].min() > 0 and rows["trial"].max() < n_trials):
+    kinds = sorted(db.execute("SELECT DISTINCT role, purpose FROM main.exchanges"))
+    whens = " ".join(f"WHEN role = ? AND purpose = ? THEN {i}" for i in range(len(kinds)))
+    query = _CALLS.format(kind=f"(CASE {whens} END)" if kinds else "0")
+    cells = chain.from_iterable(db.execute(query, list(chain.from_iterable(kinds))))
+    rows = np.fromiter(cells, np.int64).reshape(-1, 5)
+    trial = rows[:, 0]
+    if len(rows) and not (trial.min() > 0 and trial.max() < n_trials):
         raise ValueError("a call of no trial")
     begun = np.zeros(n_trials, dtype=np.int64)
-    for trial, n in db.execute(_BEGUN):
-        begun[trial] = n
-    return rows[rows["attempt"] == begun[rows["trial"]]], names[0], names[1]
+    for row, n in db.execute(_BEGUN):
+        begun[row] = n
+    is_latest = rows[:, 1] == begun[trial]
+    trial, _, kind, query_of, answer = (rows if is_latest.all() else rows[is_latest]).T.copy()
+    return _Calls(
+        trial=trial,
+        query=query_of,
+        answer=answer,
+        kind=kind >> 2,
+        is_first=(kind & 2) > 0,
+        is_lost=(kind & 1) > 0,
+        kinds=kinds,
+    )
 
 
 def _answers(
-    db: sqlite3.Connection, rows: Any
+    db: sqlite3.Connection, calls: _Calls
 ) -> tuple[Numbers, NDArray[np.bool_], NDArray[np.bool_], Numbers, _Asked]:
     """Return what the answers of calls say.
 
@@ -174,25 +204,222 @@ def _answers(
         the stored answers.
     """
     (n,) = db.execute("SELECT COUNT(*) FROM answers").fetchone()
-    columns = np.dtype([("key", f"S{KEY_BYTES}"), ("trial", "i8"), ("in", "i8"), ("out", "i8")])
-    stored = np.zeros(n + 1, columns)
-    stored[1:] = np.fromiter(
-        db.execute("SELECT key, trial, tokens_in, tokens_out FROM answers ORDER BY id"), columns, n
+    keys = np.zeros(n + 1, f"S{KEY_BYTES}")
+    keys[1:] = np.fromiter(
+        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), keys.dtype, n
     )
-    keys, without = stored["key"], (rows["answer"] == 0) & ~rows["is_lost"]
+    numbers_of = "SELECT trial, tokens_in, tokens_out FROM answers ORDER BY id"
+    stored = np.zeros((n + 1, 3), dtype=np.int64)
+    stored[1:] = np.fromiter(chain.from_iterable(db.execute(numbers_of)), np.int64, 3 * n).reshape(
+        n, 3
+    )
+    answer, asked_by = calls.answer, stored[:, 0]
+    without = (answer == 0) & ~calls.is_lost
     if without.any():  # a call whose answer is not stored
         more = [key for (key,) in db.execute(_WITHOUT)]
         keys = np.concatenate((keys, np.array(more, keys.dtype)))
     same = np.unique(keys[1:], return_inverse=True)[1] + 1
     numbers = np.concatenate(([0], same))
-    answer = rows["answer"]
     if len(answer) and not (answer.min() >= 0 and answer.max() <= n):
         raise ValueError("a call with an answer that is not stored")
-    number = np.where(rows["is_lost"], 0, numbers[answer])
+    number = np.where(calls.is_lost, 0, numbers[answer])
     number[without] = numbers[n + 1 : n + 1 + int(without.sum())]
     free = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
-    free[numbers[1 : n + 1][stored["trial"][1:] == FROM_CACHE]] = True
-    tokens = np.stack((stored["in"][answer], stored["out"][answer]), axis=1)
-    is_computed = (answer > 0) & (stored["trial"][answer] > FROM_CACHE)
-    asked = _Asked(trial=stored["trial"][1:], number=numbers[1 : n + 1])
-    return number, free, is_computed, tokens, asked
+    free[numbers[1 : n + 1][asked_by[1:] == FROM_CACHE]] = True
+    is_computed = (answer > 0) & (asked_by[answer] > FROM_CACHE)
+    asked = _Asked(trial=asked_by[1:], number=numbers[1 : n + 1])
+    return number, free, is_computed, stored[answer, 1:], asked
+
+
+MILLION = 1_000_000
+VICTIM = "victim"
+_SPENDING = f"""
+SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
+       TOTAL(s.seconds)
+FROM answers s
+LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
+GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+_TOTALS = "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial > ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The price of a model's tokens."""
+
+    usd_in: float
+    """US dollars per million tokens read."""
+    usd_out: float
+    """US dollars per million tokens written."""
+
+    def usd(self, tokens_in: float, tokens_out: float) -> float:
+        """Return the price of these tokens in US dollars.
+
+        >>> Price(usd_in=1.0, usd_out=4.0).usd(1_000_000, 500_000)
+        3.0
+        """
+        return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """Computed calls of one victim, or of one role in the trials against it."""
+
+    role: str
+    """`victim`, or a role such as `attacker`."""
+    victim: str
+    """Label of the victim."""
+    n_calls: int
+    """Computed answers, including calls ahead that were never consumed."""
+    tokens_in: int
+    """Tokens read."""
+    tokens_out: int
+    """Tokens written."""
+    seconds: float
+    """Seconds that workers spent on them."""
+
+    @property
+    def payer(self) -> str:
+        """Whose price applies: the victim's label, or the role."""
+        return self.victim if self.role == VICTIM else f"role.{self.role}"
+
+
+def read_spending(db: sqlite3.Connection) -> list[Spending]:
+    """Return everything that a run has computed, over all its processes.
+
+    A role's answer that no trial has consumed yet counts as the victim's.
+    """
+    return [
+        Spending(
+            role=role,
+            victim=victim,
+            n_calls=n,
+            tokens_in=int(tokens_in),
+            tokens_out=int(tokens_out),
+            seconds=seconds,
+        )
+        for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
+    ]
+
+
+def read_totals(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the numbers of computed calls, and of tokens that they read and wrote."""
+    calls, tokens_in, tokens_out = db.execute(_TOTALS, (FROM_CACHE,)).fetchone()
+    return int(calls), int(tokens_in), int(tokens_out)
+
+
+T = TypeVar("T")
+_SAME = ("template", "answer_by", "decoding", "prompted")
+"""Parts of a victim's task that its answers' lengths depend on."""
+_TRIALS = """
+SELECT a.spec LIKE '%"control_of":%', t.verdict, COUNT(*),
+       TOTAL(json_extract(t.result, '$.n_asked'))
+FROM trials t JOIN arms a ON a.id = t.arm WHERE a.victim = ? GROUP BY 1, 2
+"""
+_ATTACKED = (Verdict.HELD, Verdict.FLIPPED)
+_LOST = (Verdict.ALREADY_WRONG, Verdict.UNREADABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAnswers:
+    """Counts of one victim in one run."""
+
+    n_calls: int
+    """Computed calls."""
+    tokens_in: int
+    """Tokens they read."""
+    tokens_out: int
+    """Tokens they wrote."""
+    seconds: float
+    """Seconds that workers spent on them."""
+    n_right: int
+    """Attacked trials: right at baseline."""
+    n_lost: int
+    """Trials that were wrong or unreadable at baseline."""
+    asked: tuple[int, int]
+    """Queries with an edit: of attacks, of controls."""
+    flipped: tuple[int, int]
+    """Trials that flipped: of attacks, of controls."""
+    datasets: frozenset[str]
+    """Hashes of the run's data sets."""
+    in_turns: bool
+    """Whether an attack of the run asked in conversations."""
+
+
+def earlier_answers(
+    folder: Path, model_hash: str, task: Mapping[str, Any]
+) -> EarlierAnswers | None:
+    """Return the counts of a model that a run asked in the same way; None if it did not.
+
+    Args:
+        folder: a folder, which need not hold a run; one that cannot be read counts as none.
+        model_hash: the model's identity.
+        task: the specification of the victim's task.
+    """
+    return _read_from(folder, lambda db: _read(db, model_hash, task))
+
+
+def spent_in(folder: Path) -> list[Spending]:
+    """Return what the run in a folder has used up; nothing if none can be read."""
+    return _read_from(folder, read_spending) or []
+
+
+def _read_from(folder: Path, read: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Read the run in a folder; None if there is none that can be read."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        with interpreting(path):
+            opened = open_for_reading(path)
+            with closing(opened.db) as db:
+                if opened.is_empty:
+                    return None
+                make_views(db)
+                return read(db)
+    except (StoreError, sqlite3.Error):
+        return None
+
+
+def _read(
+    db: sqlite3.Connection, model_hash: str, task: Mapping[str, Any]
+) -> EarlierAnswers | None:
+    manifest = {key: json.loads(value) for key, value in db.execute("SELECT * FROM manifest")}
+    label = next(
+        (
+            label
+            for label, each in manifest.get("victims", {}).items()
+            if each.get("model_hash") == model_hash and _is_same(each.get("task", {}), task)
+        ),
+        None,
+    )
+    spent = [s for s in read_spending(db) if (s.role, s.victim) == (VICTIM, label)]
+    if label is None or not spent:
+        return None
+    asked, flipped, right, lost = [0, 0], [0, 0], 0, 0
+    for of_control, verdict, n, n_asked in db.execute(_TRIALS, (label,)):
+        if verdict in _ATTACKED:
+            right += n
+            asked[of_control] += int(n_asked)
+            flipped[of_control] += n * (verdict == Verdict.FLIPPED)
+        elif verdict in _LOST:
+            lost += n
+    return EarlierAnswers(
+        n_calls=spent[0].n_calls,
+        tokens_in=spent[0].tokens_in,
+        tokens_out=spent[0].tokens_out,
+        seconds=spent[0].seconds,
+        n_right=right,
+        n_lost=lost,
+        asked=(asked[0], asked[1]),
+        flipped=(flipped[0], flipped[1]),
+        datasets=frozenset(str(each.get("hash")) for each in manifest.get("datasets", {}).values()),
+        in_turns=any("reasoning_tokens" in spec for spec in manifest.get("attacks", {}).values()),
+    )
+
+
+def _is_same(known: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+    # The task may hold tuples where the manifest holds lists.
+    return all(json.dumps(known.get(key)) == json.dumps(task.get(key)) for key in _SAME)

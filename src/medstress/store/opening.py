@@ -16,17 +16,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
 from typing import Literal, TypeAlias
 
-from medstress.core.errors import DataError, StoreError
+from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean
+from medstress.core.words import command
 from medstress.files.inside import check_regular, is_locked
 from medstress.files.writing import DATABASE
-from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break
+from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break, wrong_rows
 from medstress.store.database import SIDES
 from medstress.store.root import compute_root, current_root
-from medstress.store.trial_digest import wrong_rows
 
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""
@@ -348,13 +349,14 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     """Return where a file does not agree with its digests; None if it does."""
     assert schema.chained is not None
+    digests: dict[int, str] = {}
     if schema is RUN:  # first, because it names the row
-        for row, stored, expected in wrong_rows(db):
+        for row, stored, expected in wrong_rows(db, digests):
             return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"
     if (broken := first_break(db, schema.chained, whole=False)) is not None:
         return str(broken)
     kept = current_root(db) if schema is RUN else None
-    if kept is not None and (root := compute_root(db)) != kept.root:
+    if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
         return f"table manifest, row {kept.row}: expected root {root}, got {kept.root}"
     return None
 
@@ -436,3 +438,43 @@ def _damaged(path: Path, what: str) -> str:
         f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
         "experiment again in another folder with --out"
     )
+
+
+_RUNS = Path("runs")
+"""Where runs are by default."""
+_MOST = 1_000
+"""Folders that are looked at."""
+
+
+def no_run(folder: Path) -> StoreError:
+    """Return the error for a folder without a run, with the runs near it and the next command."""
+    if folder.is_file():
+        error = StoreError(f"{folder} is a file; expected the folder of a run")
+        is_experiment = folder.suffix == ".toml"
+        return error.with_command(command("run", folder) if is_experiment else FIRST_COMMAND)
+    inside = sorted(_runs_in(folder))
+    if inside:
+        names = ", ".join(path.name for path in inside[:5])
+        near = f"; it is the parent of the runs {names}"
+    else:
+        near = did_you_mean(str(folder), map(str, [*_runs_in(folder.parent), *_runs_in(_RUNS)]))
+    error = StoreError(f"there is no run in {folder} (no {DATABASE}){near}")
+    # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
+    one = inside[0] if len(inside) == 1 else folder / "NAME"
+    return error.with_command(command("summary", one) if inside else FIRST_COMMAND)
+
+
+def never_began(folder: Path) -> StoreError:
+    """Return the error for a folder whose run holds nothing yet."""
+    error = StoreError(f"the run in {folder} was never started")
+    return error.with_command(command("run", "EXPERIMENT.toml", "--out", folder))
+
+
+def _runs_in(folder: Path) -> Iterator[Path]:
+    """Yield the folders of runs directly below a folder."""
+    try:
+        for path in islice(folder.iterdir(), _MOST):
+            if (path / DATABASE).is_file():
+                yield path
+    except OSError:
+        return

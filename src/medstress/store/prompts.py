@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from medstress.core.calls import Answer, Call, Message, Prompt
@@ -19,15 +18,15 @@ from medstress.store.database import FILE
 from medstress.store.reader import RunReader
 
 if TYPE_CHECKING:
-    from medstress.tasks.task import AnyTask
+    from medstress.tasks.multiple_choice import AnyTask
     from medstress.tasks.templates import Template
 
 NOT_SHOWN = "prompt not shown"
 """Replaces a prompt whose template would have to be executed."""
 Requests: TypeAlias = Callable[[int, str, int], Sequence[str]]
 """(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
-_SHOWN_AT_LEAST = 64 << 20
-_SHOWN_A_BYTE = 64
+_SHOWN_AT_LEAST, _SHOWN_A_BYTE = 64 << 20, 64
+"""The most characters of prompts that a run of a size can have in its rows."""
 
 
 class Shown(NamedTuple):
@@ -129,7 +128,8 @@ class ShownPrompts:
         self._reader = reader
         self._prompts = Prompts(reader.manifest)
         # Prompts are rendered anew for each row, so a forged small folder could use up all memory.
-        self._room = most_shown(reader.folder)
+        size = (reader.folder / FILE).stat().st_size
+        self._room = max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * size)
 
     def of(self, trial: Trial) -> Shown:
         """Return the prompts of a success, before any edit and after those of its pick.
@@ -142,7 +142,10 @@ class ShownPrompts:
         texts = {text for text in (shown.after, shown.listing_after) if isinstance(text, str)}
         self._room -= sum(map(len, texts))
         if self._room < 0:
-            raise more_prompts(self._reader.folder)
+            raise StoreError(
+                f"{self._reader.folder / FILE} gives more prompts than a run of its size can have; "
+                "medstress did not write this file"
+            )
         return shown
 
 
@@ -201,16 +204,3 @@ def stored_prompt(requests: Sequence[str]) -> Prompt | None:
     if isinstance(longest, str):
         return longest
     return _as_text(tuple(Message(role, content) for role, content in longest))
-
-
-def most_shown(folder: Path) -> int:
-    """Return the most characters of prompts that a run of its size can have in its rows."""
-    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
-
-
-def more_prompts(folder: Path) -> StoreError:
-    """Return the refusal of a run that shows more than `most_shown`."""
-    return StoreError(
-        f"{folder / FILE} gives more prompts than a run of its size can have; "
-        "medstress did not write this file"
-    )

@@ -20,21 +20,24 @@ from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
 from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
-from medstress.store import reviews
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.counts import Counts, count
+from medstress.store.counts import Counts, Spending, count, read_spending, read_totals
 from medstress.store.database import FILE
-from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
-from medstress.store.missing import never_began, no_run
-from medstress.store.opening import explain, interpreting, open_for_reading, restrict
-from medstress.store.review_store import stored_reviews
+from medstress.store.opening import (
+    explain,
+    interpreting,
+    never_began,
+    no_run,
+    open_for_reading,
+    restrict,
+)
+from medstress.store.reviews import Review, in_order, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
-from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.views import make_views
+from medstress.store.views import INQUIRIES, make_views
 
 R = TypeVar("R")
-Arm: TypeAlias = tuple[str, str, str, str, int | None]
+ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
 
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
@@ -58,15 +61,13 @@ class StoredTrial:
     """One finished trial, as stored."""
 
     trial: int
+    """Its row."""
     trial_id: str
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    spec: str
-    seed: int | None
-    repeat: int
+    arm: int
+    """Row of its arm (`RunReader.arms`)."""
     item: int
+    """Row of its item (`RunReader.items`)."""
+    repeat: int
     verdict: str
     result: dict[str, Any]
     n_paid: int
@@ -94,6 +95,26 @@ class StoredWork:
     attempt: int
     """How often it began again."""
     result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInquiry:
+    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    seed: int | None
+    item_id: str
+    purpose: str
+    spec: dict[str, Any]
+    outcomes: list[str]
+    reached: bool | None
+    note: str | None
+    findings: dict[str, Any] | None
+    calls: int = 0
+    """Calls that it consumed, of models and roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,10 +211,14 @@ class RunReader:
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     @cached_property
-    def _arms(self) -> dict[int, Arm]:
-        """Row of an arm -> data set, group, victim, attack and seed."""
+    def arms(self) -> dict[int, ArmKey]:
+        """Row of an arm -> data set, group, victim, label of the attack and seed."""
         rows = self._db.execute("SELECT id, dataset, grp, victim, attack, seed FROM arms")
         return {row: (dataset, *rest) for row, dataset, *rest in rows}
+
+    def specs(self) -> dict[int, str]:
+        """Return row of an arm -> the parameters of its attack, as JSON."""
+        return dict(self._db.execute("SELECT id, spec FROM arms"))
 
     @cached_property
     def _counts(self) -> Counts:
@@ -208,16 +233,38 @@ class RunReader:
         """Yield all finished trials in the plan's order."""
         queries = self._counts.queries.tolist()
         rows = self._db.execute(
-            "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
-            "t.repeat, t.item, t.verdict, t.result FROM trials t JOIN arms a ON a.id = t.arm "
-            f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
+            "SELECT id, trial_id, arm, item, repeat, verdict, result FROM trials "
+            f"WHERE verdict NOT IN {INQUIRIES} ORDER BY id"
         )
-        for *values, result in rows:
-            yield StoredTrial(*(*values, orjson.loads(result), *queries[values[0]]))
+        for row, trial_id, arm, item, repeat, verdict, result in rows:
+            decoded = orjson.loads(result)
+            yield StoredTrial(row, trial_id, arm, item, repeat, verdict, decoded, *queries[row])
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
-        return read_inquiries(self._db)
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
+            "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
+            "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
+            f"WHERE t.verdict IN {INQUIRIES} ORDER BY t.id"
+        )
+        for *place, result in rows:
+            record = json.loads(result)
+            yield StoredInquiry(
+                dataset=place[0],
+                group=place[1],
+                victim=place[2],
+                attack=place[3],
+                seed=place[4],
+                item_id=place[5],
+                purpose=record["purpose"],
+                spec=record["told"],
+                outcomes=record["outcomes"],
+                reached=record.get("reached"),
+                note=record.get("note"),
+                findings=record.get("found"),
+                calls=place[6],
+            )
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
@@ -232,9 +279,9 @@ class RunReader:
         rows = self._db.execute("SELECT trial_id FROM trials WHERE verdict = 'asked'")
         return {own for (own,) in rows}
 
-    def reviews(self) -> list[reviews.Review]:
+    def reviews(self) -> list[Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
-        return reviews.in_order(stored_reviews(self.folder))
+        return in_order(stored_reviews(self.folder))
 
     def attack_edits(self) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
@@ -313,35 +360,35 @@ class RunReader:
         )
         return [request for (request,) in rows]
 
-    def other_counts(self) -> dict[Arm, dict[str, int]]:
+    def other_counts(self) -> dict[ArmKey, dict[str, int]]:
         """Return (data set, group, victim, attack, seed) -> counts of `baseline`, `other`, `ahead`
         and `interrupted`, which come beside the attack's queries.
 
         A journalled call counts as interrupted only if its process is gone; the next writer
         decides that when it opens the folder.
         """
-        counts: dict[Arm, dict[str, int]] = {}
+        counts: dict[ArmKey, dict[str, int]] = {}
         interrupted = "SELECT t.arm FROM interrupted i JOIN main.trials t ON t.id = i.trial"
         rows = [row for (row,) in self._db.execute(interrupted)]
-        n_arms = max(self._arms, default=0) + 1
+        n_arms = max(self.arms, default=0) + 1
         of_arms = {**self._counts.others, "interrupted": np.bincount(rows, minlength=n_arms)}
         for name, numbers in of_arms.items():
             for row in np.flatnonzero(numbers).tolist():
-                counts.setdefault(self._arms[row], {})[name] = int(numbers[row])
+                counts.setdefault(self.arms[row], {})[name] = int(numbers[row])
         return counts
 
-    def role_counts(self) -> dict[Arm, dict[str, dict[str, int]]]:
+    def role_counts(self) -> dict[ArmKey, dict[str, dict[str, int]]]:
         """Return (data set, group, victim, attack, seed) -> role -> computed calls and tokens, for
         arms that asked a role other than the victim.
 
         If several trials share a call, it counts for the first of them.
         """
         names = ("calls", "tokens_in", "tokens_out")
-        counts: dict[Arm, dict[str, dict[str, int]]] = {}
+        counts: dict[ArmKey, dict[str, dict[str, int]]] = {}
         for role, of_arms in self._counts.roles.items():
             for row in np.flatnonzero(of_arms[:, 0]).tolist():
                 sums = dict(zip(names, of_arms[row].tolist(), strict=True))
-                counts.setdefault(self._arms[row], {})[role] = sums
+                counts.setdefault(self.arms[row], {})[role] = sums
         return {arm: roles for arm, roles in counts.items() if set(roles) != {"victim"}}
 
     def calls_per_query(self) -> dict[str, float]:
@@ -349,7 +396,7 @@ class RunReader:
         sums: dict[str, list[int]] = {}
         for row, numbers in enumerate(self._counts.calls.tolist()):
             if any(numbers):
-                of = sums.setdefault(self._arms[row][2], [0, 0])
+                of = sums.setdefault(self.arms[row][2], [0, 0])
                 of[0], of[1] = of[0] + numbers[0], of[1] + numbers[1]
         return {v: calls / queries for v, (calls, queries) in sorted(sums.items()) if queries}
 

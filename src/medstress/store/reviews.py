@@ -1,13 +1,37 @@
-"""What experts say about the cases of a run, and how it is stored."""
+"""What experts say about the cases of a run, and its file in the folder of the run.
+
+The file is written verdict by verdict, and read as untrusted input.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
-from typing import TypeAlias
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
+
+from medstress.core.errors import StoreError
+from medstress.files.inside import check_regular
+from medstress.files.writing import access_of, refuse_occupied
+from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
+from medstress.store.database import SIDES, Database, translated
+from medstress.store.opening import (
+    REVIEWS,
+    check_file,
+    check_schema,
+    interpreting,
+    open_for_reading,
+)
 
 YES, NO, CANNOT_SAY = "yes", "no", "cannot say"
 KEY_RIGHT = "key_right"
@@ -58,7 +82,7 @@ class Review:
     """The item of a planted control, as `data set/item`."""
 
 
-def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
+def _add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
     """Add reviews that are not stored yet, and return those."""
     columns = ", ".join(_COLUMNS)
     same = " AND ".join(f"{name} IS ?{at}" for at, name in enumerate(_COLUMNS, start=1))
@@ -71,7 +95,7 @@ def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
     return [one for one in reviews if db.execute(query, _row(one)).rowcount]
 
 
-def read(db: sqlite3.Connection) -> list[Review]:
+def _latest(db: sqlite3.Connection) -> list[Review]:
     """Return all reviews of a file of reviews, each expert's latest about each case and trial.
 
     Of two at the same time, the one that came in later counts.
@@ -110,3 +134,175 @@ def _row(one: Review) -> tuple[str | None, ...]:
         *(one.case_id, one.trial_id, one.control, one.control_of, one.reviewer, one.role),
         *(answers, one.note, one.time),
     )
+
+
+FILE = "reviews.sqlite"
+_KEY_BYTES = 32
+
+R = TypeVar("R")
+
+
+class ReviewStore:
+    """The reviews of one run, open for writing.
+
+    Every method commits before it returns, so that a killed process loses nothing. Several
+    processes may write at once, and a run in the same folder may go on.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open the file of reviews in a run folder, or make it.
+
+        Raises:
+            StoreError: it cannot be written, or medstress did not make it.
+        """
+        self.folder = folder
+        path = folder / FILE
+        with translated(folder):
+            for side in SIDES:
+                refuse_occupied(folder / f"{FILE}{side}")
+        check_file(path, REVIEWS)
+        # Names of experts are in it: it is never opened to more than may read the run.
+        access = None if path.exists() else access_of(path)
+        self._db = Database(path, self._prepare, access, chained=REVIEW_CHAIN)
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        # Few, precious rows: unlike answers of models, they should survive a power cut too.
+        db.execute("PRAGMA synchronous = FULL")
+        if check_schema(db, self.folder / FILE, REVIEWS):
+            db.executescript(REVIEWS.sql)
+
+    def __enter__(self) -> ReviewStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.abandon()
+
+    def _done(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        """Run work and commit it, as one step that no other thread comes between."""
+
+        return self._db.commit(work)
+
+    def key(self) -> bytes:
+        """Return the secret from which codes of cases are made; it is drawn once."""
+
+        def find(db: sqlite3.Connection) -> str:
+            new = (secrets.token_hex(_KEY_BYTES),)
+            db.execute("INSERT OR IGNORE INTO about VALUES ('key', ?)", new)
+            (found,) = db.execute("SELECT value FROM about WHERE key = 'key'").fetchone()
+            return str(found)
+
+        return bytes.fromhex(self._done(find))
+
+    def add_room(self, room: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Store a room unless it is known, and return it as it is stored."""
+        text = json.dumps(body, ensure_ascii=False)
+
+        def find(db: sqlite3.Connection) -> str:
+            db.execute("INSERT OR IGNORE INTO rooms (room, body) VALUES (?, ?)", (room, text))
+            (found,) = db.execute("SELECT body FROM rooms WHERE room = ?", (room,)).fetchone()
+            return str(found)
+
+        stored: dict[str, Any] = json.loads(self._done(find))
+        return stored
+
+    def rooms(self) -> dict[str, dict[str, Any]]:
+        """Return room -> its body."""
+        return self._done(_rooms)
+
+    def number_of(self, room: str, reviewer: str) -> int:
+        """Return the number of a rater in a room, from 0 in the order of coming."""
+        found = (room, reviewer.casefold())
+
+        def find(db: sqlite3.Connection) -> int:
+            db.execute(
+                "INSERT OR IGNORE INTO raters SELECT ?1, ?2, COUNT(*) FROM raters WHERE room = ?1",
+                found,
+            )
+            query = "SELECT number FROM raters WHERE room = ? AND reviewer = ?"
+            return int(db.execute(query, found).fetchone()[0])
+
+        return self._done(find)
+
+    def has_started(self, room: str, reviewer: str) -> bool:
+        """Return whether a rater has a number in a room."""
+        query = "SELECT 1 FROM raters WHERE room = ? AND reviewer = ?"
+        asked = (room, reviewer.casefold())
+        return self._done(lambda db: db.execute(query, asked).fetchone() is not None)
+
+    def add(self, found: Iterable[Review]) -> list[Review]:
+        """Store reviews and return those that were new."""
+        return self._done(partial(_add, reviews=list(found)))
+
+    def reviews(self) -> list[Review]:
+        """Return every expert's latest review of each case and trial."""
+        return self._done(_latest)
+
+
+def stored_reviews(folder: Path) -> list[Review]:
+    """Return the reviews in a run folder, without changing it; none if there is no such file.
+
+    Raises:
+        StoreError: medstress did not write the file.
+    """
+    return _read(folder, _latest, [])
+
+
+def reviews_digests(folder: Path) -> list[str]:
+    """Return the digests of reviews and samples after each commit; empty without any review.
+
+    They are those of the chain, which was checked: they cover every sample that was given before.
+    """
+    return _read(folder, _digests, [])
+
+
+def with_reviews(root: str, reviews: str | None) -> str:
+    """Return the root of a run that experts have reviewed.
+
+    Args:
+        root: the root of the run alone.
+        reviews: the digest of all reviews; None without any.
+    """
+    if reviews is None:
+        return root
+    return hashlib.blake2b(orjson.dumps([root, reviews]), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return room -> its body, as `stored_reviews`."""
+    return _read(folder, _rooms, {})
+
+
+def remove_reviews(folder: Path) -> None:
+    """Remove the file of reviews: what it says is about the trials of a run that is removed."""
+    for side in SIDES:
+        (folder / f"{FILE}{side}").unlink(missing_ok=True)
+
+
+def _digests(db: sqlite3.Connection) -> list[str]:
+    rows = db.execute("SELECT hex(digest) FROM commits WHERE verdicts > 0 ORDER BY id")
+    return [digest.lower() for (digest,) in rows]
+
+
+def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    rows = db.execute("SELECT room, body FROM rooms ORDER BY room")
+    return {room: json.loads(body) for room, body in rows}
+
+
+def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> R:
+    path = folder / FILE
+    if not check_regular(path):
+        return nothing
+    with interpreting(path):
+        opened = open_for_reading(path, REVIEWS)
+        with closing(opened.db):
+            if opened.is_empty:
+                return nothing  # its maker was stopped before the tables
+            found = work(opened.db)
+        if not opened.is_unchanged():
+            raise StoreError(f"somebody began to review {folder} while it was read; try again")
+        return found

@@ -95,12 +95,17 @@ class KeptRoot:
     """Table -> its last row then."""
 
 
-def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
+def compute_root(
+    db: sqlite3.Connection,
+    last: Mapping[str, int] | None = None,
+    digests: Mapping[int, str] | None = None,
+) -> str:
     """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
+        digests: trial -> its digest in upper case, if they were read already.
     """
     now = last_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
@@ -116,7 +121,8 @@ def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) 
     for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
         add("item", dataset, item_id, hash_, text_digest(body.encode()))
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    digests: dict[int, str] = dict(db.execute(_DIGESTS, last))  # the last of a trial
+    if digests is None:
+        digests = dict(db.execute(_DIGESTS, last))  # the last of a trial
     for trial, trial_id in db.execute(_TRIALS, last):
         add("trial", trial_id, digests.get(trial, ""))
         if has_findings:

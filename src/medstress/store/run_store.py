@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.calls import Answer
+from medstress.core.calls import FROM_CACHE, Answer
 from medstress.core.errors import StoreError
 from medstress.core.items import Item
 from medstress.files.writing import (
@@ -26,11 +26,9 @@ from medstress.files.writing import (
     refuse_link,
     refuse_occupied,
 )
-from medstress.store import forgetting
-from medstress.store.calls_in_flight import CallsInFlight
-from medstress.store.chain import RUN_CHAIN, commits_after, head
+from medstress.store.chain import RUN_CHAIN, commits_after, finish, head
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.computed import Computed, computed_keys, read_computed
+from medstress.store.counts import Spending, read_spending, read_totals
 from medstress.store.database import (
     FILE,
     LOCK,
@@ -41,10 +39,14 @@ from medstress.store.database import (
     take_over,
     translated,
 )
-from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.key_index import NEWEST, CallsInFlight, KeyIndex
 from medstress.store.opening import check_file
-from medstress.store.registered_rows import (
+from medstress.store.reviews import remove_reviews
+from medstress.store.root import SUPERSEDED_IDS, keep_root
+from medstress.store.rows import (
     BegunTrial,
+    Computed,
+    EndedFollowUp,
     PlannedTrial,
     append_findings,
     append_manifest,
@@ -52,16 +54,50 @@ from medstress.store.registered_rows import (
     register_trial,
     update_metadata,
 )
-from medstress.store.review_store import remove_reviews
-from medstress.store.root import keep_root
-from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.trial_digest import finish
-from medstress.store.views import DISTANCES, SIMILARITY, make_schema, make_views
+from medstress.store.views import (
+    INQUIRIES,
+    SIMILARITY,
+    UNFINISHED,
+    make_schema,
+    make_views,
+)
 
 A_MOMENT = 0.2
 """Seconds to wait for a lock that a reader may try."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
+
+_CHOSEN = "(SELECT value FROM json_each(?))"
+_ROLES = f"SELECT answer, role FROM exchanges WHERE answer IN {_CHOSEN}"
+_COMPUTED = f"""
+SELECT s.id, s.key, a.victim, s.body, s.seconds, s.tokens_in, s.tokens_out
+FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE s.id IN {_CHOSEN}
+"""
+_LOST = f"""
+SELECT id FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})
+AND (verdict != 'unanswered'
+     OR json_extract(result, '$.purpose') IN (SELECT value FROM json_each(:purposes)))
+ORDER BY id
+"""
+_ENDED = f"""
+SELECT t.trial_id, t.result, a.dataset, a.grp, a.victim, a.attack, i.item_id
+FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item
+WHERE t.verdict IN {INQUIRIES} ORDER BY t.id
+"""
+_CHILDREN_FIRST = (
+    "exchanges",
+    "dispatched",
+    "interrupted",
+    "findings",
+    "verdicts",
+    "trials",
+    "arms",
+    "renewals",
+    "items",
+    "manifest",
+    "commits",
+)
+"""All tables of a run but the answers."""
 
 R = TypeVar("R")
 
@@ -182,7 +218,7 @@ class RunStore:
             )
             try:
                 self._read_keys()
-                self._attempts = dict(self._run(forgetting.attempts))
+                self._attempts = self._read_attempts()
                 self._in_flight = CallsInFlight(self._db, self._find)
             except BaseException:
                 self._abandon()
@@ -316,6 +352,11 @@ class RunStore:
         attempt = self._attempts.get(trial, 0)
         self._db.submit(lambda db: finish(db, trial, attempt, verdict, text))
 
+    def _read_attempts(self) -> dict[int, int]:
+        """Return trial -> how often it began again, of the trials that did."""
+        query = "SELECT trial, COUNT(*) FROM verdicts WHERE verdict IS NULL GROUP BY trial"
+        return dict(self._fetch(query))
+
     def forget_failed(self, purposes: Iterable[str] = ()) -> int:
         """Begin trials that failed or were cut short again; what they asked and got is kept.
 
@@ -325,45 +366,62 @@ class RunStore:
         Returns:
             How many trials begin again.
         """
-        before = self._attempts
-        self._attempts = self._run(lambda db: forgetting.forget_failed(db, purposes))
-        return sum(self._attempts.values()) - sum(before.values())
+        again = self._lost(purposes)
+        self._begin_again(again)
+        return len(again)
+
+    def _begin_again(self, trials: Sequence[tuple[int]]) -> None:
+        def begin(db: sqlite3.Connection) -> None:
+            db.executemany("INSERT INTO verdicts (trial) VALUES (?)", trials)
+            make_views(db)
+
+        self._run(begin)
+        self._attempts = self._read_attempts()
 
     def ask_again(self, ids: Iterable[str]) -> None:
         """Begin those of some follow-ups again that could not finish; their answers are kept."""
-        self._attempts = self._run(lambda db: forgetting.ask_again(db, ids))
+        listed = json.dumps(sorted(ids))
+        again = "SELECT id FROM trials WHERE verdict = 'unanswered' AND trial_id IN {} ORDER BY id"
+        self._begin_again(self._fetch(again.format(_CHOSEN), listed))
 
     def n_lost(self, purposes: Iterable[str] = ()) -> int:
         """Return how many trials `forget_failed` would begin again."""
-        return self._run(lambda db: forgetting.n_lost(db, purposes))
+        return len(self._lost(purposes))
 
-    def follow_ups(self) -> list[forgetting.EndedFollowUp]:
+    def _lost(self, purposes: Iterable[str]) -> list[tuple[int]]:
+        values = {"manifest": 2**62, "purposes": json.dumps(sorted(purposes))}
+        return self._run(lambda db: db.execute(_LOST, values).fetchall())
+
+    def follow_ups(self) -> list[EndedFollowUp]:
         """Return every follow-up that has ended."""
-        return self._run(forgetting.follow_ups)
+        ended = ((own, json.loads(text), tuple(place)) for own, text, *place in self._fetch(_ENDED))
+        return [EndedFollowUp(own, one["purpose"], place, one["told"]) for own, one, place in ended]
 
     def open_ids(self) -> set[str]:
         """Return the ids of the trials and follow-ups that have begun and not ended."""
-        return self._run(forgetting.open_ids)
+        rows = self._fetch("SELECT trial_id FROM trials WHERE verdict IS NULL")
+        return {own for (own,) in rows}
 
     def is_unanswered(self) -> bool:
         """Return whether the run holds no answer of any model."""
-        return self._run(forgetting.is_unanswered)
+        return not self._fetch("SELECT 1 FROM answers LIMIT 1")
 
     def begin_anew(self) -> None:
-        """Delete everything that a run without answers holds."""
-        self._run(forgetting.forget_all)
+        """Delete everything that a run without answers holds; its chain begins anew."""
+
+        def delete(db: sqlite3.Connection) -> None:
+            for table in _CHILDREN_FIRST:
+                db.execute(f"DELETE FROM main.{table}")
+
+        self._run(delete)
 
     def item_hashes(self) -> list[tuple[str, str, str]]:
         """Return data set, id and hash of every item whose trials have begun."""
-        return self._run(forgetting.item_hashes)
+        return self._fetch("SELECT dataset, item_id, hash FROM main.items ORDER BY id")
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
         self.write_findings(SIMILARITY, ((row, [embedder, one]) for row, one in values))
-
-    def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Append the distances at the class limits of trials that asked every name."""
-        self.write_findings(DISTANCES, ((row, list(ends)) for row, ends in values))
 
     def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
         """Append a finding about trials (row, JSON value) where it is new or changed."""
@@ -409,11 +467,26 @@ class RunStore:
 
     def computed_keys(self) -> Iterator[dict[bytes, int]]:
         """Yield key -> row of the answers that this run computed, page by page."""
-        return computed_keys(self._run)
+        part = "SELECT key, id FROM answers WHERE id > ? AND trial > ? ORDER BY id LIMIT ?"
+        last = 0
+        while pairs := self._fetch(part, last, FROM_CACHE, NEWEST):
+            last = pairs[-1][1]
+            yield dict(pairs)
 
     def computed(self, rows: Sequence[int]) -> list[Computed]:
         """Return the computed answers in these rows, with victim and role."""
-        return self._run(lambda db: read_computed(db, rows))
+        listed = json.dumps(list(rows))
+        roles = dict(self._fetch(_ROLES, listed))
+        return [
+            Computed(
+                key=key,
+                victim=victim,
+                role=roles.get(row),
+                answer=decode_answer(body, *tokens),
+                seconds=seconds,
+            )
+            for row, key, victim, body, seconds, *tokens in self._fetch(_COMPUTED, listed)
+        ]
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
@@ -456,11 +529,12 @@ class RunStore:
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Return the keys of the answers in these rows."""
-        chosen = "SELECT id, key FROM answers WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self._fetch(chosen, json.dumps(rows)))
+        return dict(
+            self._fetch(f"SELECT id, key FROM answers WHERE id IN {_CHOSEN}", json.dumps(rows))
+        )
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Store exchanges, as `medstress.engine.ledger.Exchange` lists them."""
+        """Store exchanges, as `medstress.engine.work.Exchange` lists them."""
         given, attempts = list(rows), self._attempts
         answers = self._find([row[6] for row in given])
         derived, others = [], []

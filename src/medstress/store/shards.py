@@ -1,30 +1,44 @@
-"""What the folder of a shard says about itself."""
+"""What the folder of a shard says about itself, and the ledger of a merged run: SQL over one shard
+after the other.
+
+A trial knows its place in the whole plan, so two passes do: the first numbers all trials, and by
+their first trials arms and items; the second copies. Memory does not grow with queries.
+
+All answers that were bought are kept, also where two shards bought the same call: every trial keeps
+the answer that it was judged by, and what was spent stays counted. An answer from the shared cache
+is left out where another shard bought it, or took it as well.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
-from medstress.store.chain import RUN_CHAIN, first_break, head
+from medstress.store.chain import RUN_CHAIN, first_break, head, link, wrong_exchanges
 from medstress.store.database import FILE
-from medstress.store.missing import never_began, no_run
 from medstress.store.opening import (
+    WITHOUT_LOCKS,
     ChainError,
     Stamps,
+    how_to_read,
     interpreting,
+    never_began,
+    no_run,
     open_for_reading,
     restrict,
     stamps,
 )
-from medstress.store.trial_digest import wrong_exchanges
-from medstress.store.views import make_views
+from medstress.store.views import make_schema, make_views
 
 KEY = "shard"
 """Manifest entry of a shard: `number`, `of` how many, `n_trials` of the whole plan, and the place
@@ -89,22 +103,6 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
     Raises:
         StoreError: it holds no run, no shard, or does not agree with its chain.
     """
-    with opened_shard(folder) as (shard, db):
-        if whole and (where := _wrong_call(db)) is not None:
-            raise ChainError(
-                f"{folder / FILE} is not as medstress wrote it: {where}; `medstress verify "
-                f"{folder}` says more, and a copy or the same shard run anew is merged"
-            )
-        return shard
-
-
-@contextmanager
-def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection]]:
-    """Open the folder of a shard for reading; the connection shows what counts.
-
-    Raises:
-        StoreError: it holds no run, no shard, or does not agree with its chain.
-    """
     path = folder / FILE
     if not path.is_file():
         raise no_run(folder)
@@ -115,8 +113,8 @@ def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection
                 raise never_began(folder)
             make_views(db)
             restrict(db)
-            stored = db.execute("SELECT * FROM manifest").fetchall()
-            manifest = {key: json.loads(value) for key, value in stored}
+            rows = db.execute("SELECT * FROM manifest").fetchall()
+            manifest = {key: json.loads(value) for key, value in rows}
             shard = shard_of(manifest)
             if shard is None:
                 raise StoreError(
@@ -124,20 +122,23 @@ def opened_shard(folder: Path) -> Iterator[tuple[StoredShard, sqlite3.Connection
                     "`medstress run --shard` wrote"
                 )
             n_ended, n_failed = db.execute(_ENDED).fetchone()
-            yield (
-                StoredShard(
-                    folder=folder,
-                    manifest=manifest,
-                    shard=shard,
-                    n_ended=n_ended,
-                    n_failed=n_failed,
-                    head=head(db),
-                    stamps=stamps(path),
-                ),
-                db,
+            stored = StoredShard(
+                folder=folder,
+                manifest=manifest,
+                shard=shard,
+                n_ended=n_ended,
+                n_failed=n_failed,
+                head=head(db),
+                stamps=stamps(path),
             )
+            if whole and (where := _wrong_call(db)) is not None:
+                raise ChainError(
+                    f"{path} is not as medstress wrote it: {where}; `medstress verify {folder}` "
+                    "says more, and a copy or the same shard run anew is merged"
+                )
             if not opened.is_unchanged():
                 raise StoreError(f"{folder} was run while it was read; merge once it has ended")
+            return stored
 
 
 def _wrong_call(db: sqlite3.Connection) -> str | None:
@@ -147,3 +148,213 @@ def _wrong_call(db: sqlite3.Connection) -> str | None:
     for trial, _, _ in wrong_exchanges(db):
         return f"the exchanges of trial {trial} have another digest"
     return None
+
+
+_PRAGMAS = (
+    "journal_mode = OFF",  # the file is no run before it is whole and renamed
+    "synchronous = OFF",
+    "cache_size = -65536",
+    "trusted_schema = OFF",
+)
+_BEGUN = """
+CREATE TEMP TABLE begun (source INTEGER, trial INTEGER, place INTEGER, arm INTEGER, item INTEGER);
+CREATE TEMP TABLE arms_of (
+    source INTEGER, arm INTEGER, dataset TEXT, grp TEXT, victim TEXT, attack TEXT, seed INTEGER);
+CREATE TEMP TABLE in_flight (key BLOB, trial INTEGER);
+"""
+_COLLECT = (
+    "INSERT INTO temp.begun SELECT :source, id, place, arm, item FROM s.trials",
+    "INSERT INTO temp.arms_of SELECT :source, id, dataset, grp, victim, attack, seed FROM s.arms",
+)
+_NUMBER = """
+CREATE TEMP TABLE trial_rows (
+    source INTEGER, trial INTEGER, id INTEGER, arm INTEGER, item INTEGER,
+    PRIMARY KEY (source, trial)) WITHOUT ROWID;
+INSERT INTO trial_rows
+SELECT source, trial, ROW_NUMBER() OVER (ORDER BY place, source, trial), arm, item FROM begun;
+DROP TABLE begun;
+CREATE TEMP TABLE item_rows AS
+SELECT source, item, ROW_NUMBER() OVER (ORDER BY MIN(id)) AS id FROM trial_rows
+GROUP BY source, item;
+CREATE UNIQUE INDEX temp.items_of ON item_rows (source, item);
+CREATE TEMP TABLE arm_rows AS
+SELECT source, arm, DENSE_RANK() OVER (ORDER BY first) AS id FROM (
+    SELECT a.source, a.arm, MIN(t.first) OVER (
+        PARTITION BY a.dataset, a.grp, a.victim, a.attack, a.seed) AS first
+    FROM arms_of a JOIN (
+        SELECT source, arm, MIN(id) AS first FROM trial_rows GROUP BY source, arm) t
+    ON t.source = a.source AND t.arm = a.arm);
+CREATE UNIQUE INDEX temp.arms_at ON arm_rows (source, arm);
+"""
+"""Rows of a shard -> rows of the merged run."""
+_TRIAL = "JOIN temp.trial_rows r ON r.source = :source AND r.trial ="
+_ITEM = "JOIN temp.item_rows i ON i.source = :source AND i.item ="
+_COPY = (
+    "INSERT OR IGNORE INTO main.arms (id, dataset, grp, victim, attack, spec, seed) "
+    "SELECT b.id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed FROM s.arms a "
+    "JOIN temp.arm_rows b ON b.source = :source AND b.arm = a.id",
+    "INSERT INTO main.items (id, dataset, item_id, hash, body) "
+    f"SELECT i.id, o.dataset, o.item_id, o.hash, o.body FROM s.items o {_ITEM} o.id",
+    "INSERT INTO main.renewals (item, body) "
+    f"SELECT i.id, o.body FROM s.renewals o {_ITEM} o.item ORDER BY o.id",
+    "INSERT INTO main.trials (id, trial_id, arm, item, repeat, place) "
+    f"SELECT r.id, o.trial_id, b.id, i.id, o.repeat, o.place FROM s.trials o {_TRIAL} o.id "
+    f"{_ITEM} o.item JOIN temp.arm_rows b ON b.source = :source AND b.arm = o.arm",
+    "INSERT INTO main.answers (id, key, trial, body, seconds, tokens_in, tokens_out) "
+    f"SELECT o.id + :answers, o.key, COALESCE(r.id, {FROM_CACHE}), o.body, o.seconds, o.tokens_in, "
+    f"o.tokens_out FROM s.answers o LEFT {_TRIAL} o.trial ORDER BY o.id",
+    "INSERT INTO main.exchanges SELECT r.id, attempt, seq, role, purpose, query, call, "
+    f"answer + :answers, key, edits, flags, request, error FROM s.exchanges o {_TRIAL} o.trial "
+    "ORDER BY o.trial, o.attempt, o.seq",
+    "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
+    f"SELECT r.id, o.verdict, o.result, o.exchanges, o.digest FROM s.verdicts o {_TRIAL} o.trial "
+    "ORDER BY o.id",
+    "INSERT INTO main.findings (trial, name, value) "
+    f"SELECT r.id, o.name, o.value FROM s.findings o {_TRIAL} o.trial ORDER BY o.id",
+    f"INSERT INTO main.interrupted SELECT o.key, r.id FROM s.interrupted o {_TRIAL} o.trial",
+    # What a dead process had in flight, unless it was answered after all.
+    "INSERT INTO main.interrupted "
+    f"SELECT o.key, r.id FROM temp.in_flight o {_TRIAL} o.trial "
+    "WHERE o.key NOT IN (SELECT key FROM s.answers) ORDER BY o.key",
+)
+_SAME_FROM_CACHE = f"""
+CREATE TEMP TABLE taken AS SELECT id, key, body FROM main.answers WHERE trial = {FROM_CACHE};
+CREATE INDEX temp.taken_by_key ON taken (key);
+CREATE TEMP TABLE same AS
+SELECT own, kept, ROW_NUMBER() OVER (ORDER BY own) AS n FROM (
+    SELECT t.id AS own, COALESCE(MIN(IIF(a.trial = {FROM_CACHE}, NULL, a.id)), MIN(a.id)) AS kept
+    FROM main.answers a CROSS JOIN taken t ON t.key = a.key AND t.body = a.body GROUP BY t.id)
+WHERE kept != own;
+CREATE UNIQUE INDEX temp.same_by_own ON same (own);
+"""
+_SHIFT = "COALESCE((SELECT n FROM temp.same WHERE own < {row} ORDER BY own DESC LIMIT 1), 0)"
+_LEAVE_OUT = (
+    "UPDATE main.exchanges SET answer = (SELECT kept FROM temp.same WHERE own = answer) "
+    "WHERE answer IN (SELECT own FROM temp.same)",
+    "DELETE FROM main.answers WHERE id IN (SELECT own FROM temp.same)",
+    f"UPDATE main.exchanges SET answer = answer - {_SHIFT.format(row='answer')} "
+    "WHERE answer > (SELECT MIN(own) FROM temp.same)",
+    # In the order of rows, so that each moves to a number that is free.
+    f"UPDATE main.answers SET id = id - {_SHIFT.format(row='main.answers.id')} "
+    "WHERE id > (SELECT MIN(own) FROM temp.same)",
+)
+_DOUBLED = f"""
+CREATE TEMP TABLE doubled AS SELECT COUNT(*) - 1 AS n, COUNT(DISTINCT body) > 1 AS differs
+FROM main.answers WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a merged run holds."""
+
+    n_answers: int
+    """Answers, computed or taken from the shared cache."""
+    bought_twice: int
+    """Computed calls beyond the first of each: two shards bought the same."""
+    answered_otherwise: int
+    """Calls that two shards bought and that were answered differently, as near-ties of a local
+    model are."""
+
+
+def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]) -> Counts:
+    """Write the database of a merged run.
+
+    Args:
+        file: a new, empty file.
+        shards: of one plan, each item in one of them.
+        manifest: of the merged run; `SHARDS` is completed with the counts.
+
+    Raises:
+        StoreError: a shard was run since it was read, or two hold one item.
+        sqlite3.Error: it cannot be written.
+    """
+    db = sqlite3.connect(file.resolve().as_uri(), uri=True, isolation_level=None)
+    with closing(db):
+        for pragma in _PRAGMAS:
+            db.execute(f"PRAGMA {pragma}")
+        make_schema(db, file)
+        db.executescript(_BEGUN)
+        for source, shard in enumerate(shards):
+            with _attached(db, shard):
+                for statement in _COLLECT:
+                    db.execute(statement, {"source": source})
+        db.executescript(_NUMBER)
+        for source, shard in enumerate(shards):
+            with _attached(db, shard):
+                _copy(db, source, shard)
+        _leave_out_taken(db)
+        counts = _counts(db)
+        entry = {
+            **manifest[SHARDS],
+            "bought_twice": counts.bought_twice,
+            "answered_otherwise": counts.answered_otherwise,
+        }
+        db.execute("BEGIN")
+        db.executemany(
+            "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
+            [
+                (key, json.dumps(value, ensure_ascii=False))
+                for key, value in {**manifest, SHARDS: entry}.items()
+            ],
+        )
+        link(db, RUN_CHAIN)
+        db.execute("COMMIT")
+    return counts
+
+
+@contextmanager
+def _attached(db: sqlite3.Connection, shard: StoredShard) -> Iterator[None]:
+    """Attach a shard as `s` for one transaction, in the state in which it was checked."""
+    path = shard.folder / FILE
+    again = f"{shard.folder} was run while it was merged; merge once it has ended"
+    with interpreting(path):
+        how, _ = how_to_read(path)
+        # Of what is attached from now on.
+        db.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if WITHOUT_LOCKS in how else 'NORMAL'}")
+        db.execute("ATTACH ? AS s", (f"{path.resolve().as_uri()}?{how}",))
+        db.execute("BEGIN")
+        if head(db, "s") != shard.head:
+            raise StoreError(again)
+    yield
+    if stamps(path) != shard.stamps:
+        raise StoreError(again)
+    db.execute("COMMIT")
+    db.execute("DETACH s")
+
+
+def _copy(db: sqlite3.Connection, source: int, shard: StoredShard) -> None:
+    db.execute("DELETE FROM temp.in_flight")
+    with interpreting(shard.folder / FILE):
+        for (calls,) in db.execute("SELECT calls FROM s.dispatched ORDER BY id").fetchall():
+            left = [(bytes.fromhex(key), trial) for key, trial in orjson.loads(calls)]
+            db.executemany("INSERT INTO temp.in_flight VALUES (?, ?)", left)
+    (n_answers,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()
+    values = {"source": source, "answers": n_answers}
+    try:
+        for statement in _COPY:
+            db.execute(statement, values)
+    except sqlite3.IntegrityError as error:
+        raise StoreError(
+            f"{shard.folder} and another shard hold the same items: the plan was cut otherwise for "
+            "one of them, by another medstress; run all anew with one version"
+        ) from error
+
+
+def _leave_out_taken(db: sqlite3.Connection) -> None:
+    """Leave out answers from the shared cache that another shard bought, or took as well."""
+    first = f"SELECT 1 FROM main.answers WHERE trial = {FROM_CACHE} LIMIT 1"
+    if db.execute(first).fetchone() is None:
+        return
+    db.executescript(_SAME_FROM_CACHE)
+    for statement in _LEAVE_OUT:
+        db.execute(statement)
+
+
+def _counts(db: sqlite3.Connection) -> Counts:
+    db.execute(_DOUBLED)
+    twice, otherwise = db.execute(
+        "SELECT COALESCE(SUM(n), 0), COALESCE(SUM(differs), 0) FROM temp.doubled"
+    ).fetchone()
+    (n_answers,) = db.execute("SELECT COUNT(*) FROM main.answers").fetchone()
+    return Counts(n_answers=n_answers, bought_twice=twice, answered_otherwise=otherwise)

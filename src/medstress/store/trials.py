@@ -27,17 +27,12 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import REVIEW
-from medstress.store.codec import decode_answer
+from medstress.store.counts import Spending
 from medstress.store.database import FILE
-from medstress.store.inquiries import StoredInquiry
 from medstress.store.opening import interpreting
-from medstress.store.reader import RunReader, StoredTrial, read
-from medstress.store.review_store import reviews_digests, stored_rooms, with_reviews
-from medstress.store.reviews import Review
-from medstress.store.spending import Spending
+from medstress.store.reader import ArmKey, RunReader, StoredInquiry, StoredTrial, read
+from medstress.store.reviews import Review, reviews_digests, stored_rooms, with_reviews
 
-ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
-"""Data set, group, victim, label of the attack, seed."""
 Span: TypeAlias = tuple[str, int, int]
 """Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
@@ -158,35 +153,17 @@ class Folder:
         """Number of a trial -> its queries that asked a variant of it again, if any."""
 
         def collect(reader: RunReader) -> dict[int, list[int]]:
-            repeats = {}
+            # The answer to a repeat comes from a cache.
+            repeats, wanted = {}, {trial.number for trial in self.trials if trial.queries.cached}
             for number, rows in groupby(reader.attack_edits(), key=itemgetter(0)):
-                variants, again = set(), []
+                if number not in wanted:
+                    continue
                 # Several calls may make one query.
-                for query, edits in {query: edits for _, query, edits in rows}.items():
-                    if edits in variants:
-                        again.append(query)
-                    variants.add(edits)
-                if again:
-                    repeats[number] = again
+                queries = {query: edits for _, query, edits in rows}
+                if len(set(queries.values())) < len(queries):
+                    firsts = {edits: query for query, edits in reversed(queries.items())}
+                    repeats[number] = [q for q, edits in queries.items() if firsts[edits] != q]
             return repeats
-
-        return read(self.path, collect)
-
-    def answers(
-        self, numbers: Sequence[int]
-    ) -> Mapping[int, Sequence[tuple[tuple[Edit, ...], Sequence[Any]]]]:
-        """Return number of a trial -> (edits, answers) of its perturbed queries, in order.
-
-        Answers are those of the back end, one a call; a task says what they mean.
-        """
-
-        def collect(reader: RunReader) -> dict[int, list[tuple[tuple[Edit, ...], list[Any]]]]:
-            queries: dict[int, dict[int, tuple[tuple[Edit, ...], list[Any]]]] = defaultdict(dict)
-            for number, query, edits, body, tokens in reader.answered_queries(list(numbers)):
-                if query not in queries[number]:
-                    queries[number][query] = edits_of(orjson.loads(edits or "[]")), []
-                queries[number][query][1].append(decode_answer(body, *tokens))
-            return {number: [of[query] for query in sorted(of)] for number, of in queries.items()}
 
         return read(self.path, collect)
 
@@ -253,30 +230,36 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
         )
     embedder = (reader.manifest.get("similarity") or {}).get("hash")
     clusters = clusters_by_dataset(stored.values())
-    arms: dict[ArmKey, Arm] = {}
-    units: dict[tuple[int, str], Any] = {}
+    specs = reader.specs()
+    arms = {
+        row: arm_of(key, json.loads(specs[row]), records.get(key[3], {}))
+        for row, key in reader.arms.items()
+    }
+    units: dict[tuple[int, str], tuple[Any, str]] = {}
     trials = []
     for row in reader.trials():
-        key = (row.dataset, row.group, row.victim, row.attack, row.seed)
-        if key not in arms:
-            arms[key] = arm_of(row, records.get(row.attack, {}))
-        whole = stored[row.item][1]
-        unit = row.result.get("unit", WHOLE)
-        if (row.item, unit) not in units:
-            units[row.item, unit] = whole.of_unit(unit)
-        cluster = clusters[row.dataset][whole.id]
-        trials.append(trial_of(row, row.trial, arms[key], units[row.item, unit], cluster, embedder))
+        unit = row.item, row.result.get("unit", WHOLE)
+        if unit not in units:
+            dataset, whole = stored[row.item]
+            units[unit] = whole.of_unit(unit[1]), clusters[dataset][whole.id]
+        trials.append(trial_of(row, arms[row.arm], *units[unit], embedder))
     return trials
 
 
-def arm_of(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
-    """Return the arm of a stored trial; `record` is what the manifest says of its attack."""
-    spec = json.loads(row.spec)
+def arm_of(key: ArmKey, spec: Mapping[str, Any], record: Mapping[str, Any]) -> Arm:
+    """Return an arm.
+
+    Args:
+        key: where it is.
+        spec: the parameters of its attack.
+        record: what the manifest says of its attack.
+    """
+    *place, label, seed = key
     name, goal = spec["name"], spec.get("goal") or "untargeted"
     if not (isinstance(name, str) and isinstance(goal, str)):
-        raise ValueError(f"the name or goal of attack {row.attack} is no text")
+        raise ValueError(f"the name or goal of attack {label} is no text")
     attack = AttackRecord(
-        label=row.attack,
+        label=label,
         name=name,
         budget=int(spec.get("budget") or 1),
         params=spec,
@@ -286,18 +269,17 @@ def arm_of(row: StoredTrial, record: Mapping[str, Any]) -> Arm:
         judged=bool(record.get("judged", True)),
         attempts=spec.get("attempts"),
     )
-    place = Place(row.dataset, row.group, row.victim)
-    return Arm(place=place, attack=attack, seed=row.seed, control_of=record.get("control_of"))
+    control_of = record.get("control_of")
+    return Arm(place=Place(*place), attack=attack, seed=seed, control_of=control_of)
 
 
 def trial_of(
-    row: StoredTrial, number: int, arm: Arm, item: Any, cluster: str, embedder: str | None = None
+    row: StoredTrial, arm: Arm, item: Any, cluster: str, embedder: str | None = None
 ) -> Trial:
     """Decode a stored trial.
 
     Args:
         row: the trial.
-        number: its row in the run's file.
         arm: its arm.
         item: the unit that it is about.
         cluster: of the item.
@@ -315,7 +297,7 @@ def trial_of(
     last = next((result[name] for name in kept if result.get(name)), None)
     return Trial(
         id=row.trial_id,
-        number=number,
+        number=row.trial,
         arm=arm,
         item=item,
         cluster=cluster,
@@ -331,7 +313,6 @@ def trial_of(
         corrected=result.get("corrected"),
         answers=tuple(result.get("answers", ())),
         excluded=result.get("n_excluded"),
-        distances=tuple(result.get("distances", ())),
         records=tuple(result.get("records", ())),
         note=result.get("note"),
     )

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from medstress.store.opening import RUN, check_schema
 
-SIMILARITY, DISTANCES = "prompt_similarity", "distances"
+INQUIRIES = "('asked', 'unanswered')"
+"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
+UNFINISHED = ("failed", "unanswered", "cut_short")
+"""Verdicts of trials that may begin again."""
+SIMILARITY = "prompt_similarity"
 """What is found about a trial after it has ended, by its name in the result."""
 
 _CALLS = """

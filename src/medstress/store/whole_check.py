@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.core.outcomes import Verdict
-from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
+from medstress.store.chain import (
+    REVIEW_CHAIN,
+    RUN_CHAIN,
+    Break,
+    first_break,
+    wrong_exchanges,
+    wrong_rows,
+)
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.database import FILE
-from medstress.store.forgetting import UNFINISHED
 from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
-from medstress.store.review_store import FILE as REVIEW_FILE
+from medstress.store.reviews import FILE as REVIEW_FILE
 from medstress.store.root import (
     KeptRoot,
     answers_before_criteria,
@@ -24,7 +30,7 @@ from medstress.store.root import (
     kept_roots,
     last_rows,
 )
-from medstress.store.trial_digest import wrong_exchanges, wrong_rows
+from medstress.store.views import UNFINISHED
 
 _PAYERS = (
     "SELECT id FROM main.answers WHERE trial > 0 AND trial NOT IN (SELECT id FROM main.trials)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.core.calls import (
     Answer,
@@ -24,8 +24,16 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
-from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
-from medstress.tasks.option_order import order_of, put_back, shown_in
+from medstress.tasks.multiple_choice import (
+    Flow,
+    Task,
+    cut_off_prediction,
+    from_scores,
+    mark,
+    order_of,
+    put_back,
+    shown_in,
+)
 from medstress.tasks.prompt_sets import Exemplar, lettered, say, texts_hash
 from medstress.tasks.reading import DEFAULT, Marks, letter_read, without_thoughts
 from medstress.tasks.replies import (
@@ -37,7 +45,6 @@ from medstress.tasks.replies import (
     read_reply,
     schema_of,
 )
-from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 
 CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object", "cut off")
@@ -208,22 +215,21 @@ class Conversation:
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
 
     def _answer(self, text: str, candidate: Candidate, is_cut: bool) -> str | Unreadable:
+        """Return the letter of a reply: of its JSON, or, as the parser reads it, of all of it."""
         options, letters = candidate.options, ", ".join(candidate.item.letters)
-        letter = letter_read(self.parser, text, options, is_cut=is_cut)
-        if letter is not None:
-            return letter
-        if is_cut:
-            return CUT_OFF
 
         def objection(reply: Letter) -> str | None:
             if letter_read(self.parser, reply.answer, options) is not None:
                 return None
             return f"answer: expected one of the letters {letters}"
 
+        letter = letter_read(self.parser, text, options, is_cut=is_cut)
+        if is_cut or (letter is not None and self.parser == DEFAULT):  # that reads JSON too
+            return letter or CUT_OFF
         reply = read_reply(text, Letter, objection)
-        if isinstance(reply, Unreadable):
-            return reply
-        return str(letter_read(self.parser, reply.answer, options))
+        if isinstance(reply, Letter):
+            letter = letter_read(self.parser, reply.answer, options)
+        return letter or cast("Unreadable", reply)
 
     def _scored(
         self, turns: list[Message], candidate: Candidate

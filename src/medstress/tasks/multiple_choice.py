@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
-from typing import Any, TypeAlias
+from functools import lru_cache, partial
+from itertools import chain, islice
+from typing import Any, Protocol, TypeAlias
 
 from medstress.core.calls import (
     Answer,
@@ -16,19 +17,18 @@ from medstress.core.calls import (
     Decoding,
     Generate,
     Generated,
+    Message,
     Prompt,
     Rank,
     Request,
     Score,
     Scored,
 )
-from medstress.core.items import Candidate, Edited
+from medstress.core.hashing import digest
+from medstress.core.items import FOLLOW_UP, LETTERS, Candidate, Edited, Item, Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.tasks.follow_up import turns_after, without_follow_up
-from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.reading import DEFAULT, Marks, is_over, letter_read, without_thoughts
 from medstress.tasks.templates import Template, load_template
-from medstress.tasks.ties import break_tie
 
 Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
 
@@ -317,3 +317,172 @@ def mark(candidate: Edited, letter: str | None) -> Outcome:
     if letter is None:
         return Outcome.UNREADABLE
     return Outcome.RIGHT if letter == candidate.item.key else Outcome.WRONG
+
+
+def break_tie(item: Item, tied: Sequence[str]) -> str:
+    """Return the tied letter whose hash with the item's id is the smallest.
+
+    >>> from medstress.core.items import Question
+    >>> item = Question(id="q7", stem="?", options=("gout", "flu"), key="A")
+    >>> break_tie(item, "AB"), break_tie(item, "BA")
+    ('B', 'B')
+    """
+    return min(tied, key=lambda letter: digest([item.id, letter]))
+
+
+def without_follow_up(candidate: Candidate) -> Candidate:
+    """Return the candidate as it is asked first, before anything is said of the answer."""
+    return Candidate(
+        item=candidate.item,
+        edits=tuple(edit for edit in candidate.edits if edit.field != FOLLOW_UP),
+    )
+
+
+def turns_after(prompt: Prompt, answer: str, said: str) -> tuple[Message, ...]:
+    """Return a conversation: the question, the victim's answer, and what is said after it.
+
+    >>> [turn.role for turn in turns_after("A or B?", "A", "Are you sure?")]
+    ['user', 'assistant', 'user']
+    """
+    asked = (Message("user", prompt),) if isinstance(prompt, str) else prompt
+    return (*asked, Message("assistant", answer), Message("user", said))
+
+
+def order_of(candidate: Candidate) -> tuple[int, ...] | None:
+    """Return the order in which a candidate's edits put the options, as original places.
+
+    None unless the edits do that and nothing else: each replaces the whole text of one option by
+    that of another, and no text is lost. Options are distinct, so the order is unique.
+    """
+    edits, item = candidate.edits, candidate.item
+    if len(edits) < 2:
+        return None  # most candidates; no single edit exchanges options
+    places = {text: at for at, text in enumerate(item.options)}
+    order = list(range(len(item.options)))
+    for edit in edits:
+        at = LETTERS.find(edit.field) if len(edit.field) == 1 else -1
+        is_whole = 0 <= at < len(order) and (edit.start, edit.end) == (0, len(item.options[at]))
+        if not is_whole or edit.replacement not in places:
+            return None
+        order[at] = places[edit.replacement]
+    return tuple(order) if len(set(order)) == len(order) else None
+
+
+@lru_cache(maxsize=4096)
+def shown_in(item: Question, order: tuple[int, ...]) -> Question:
+    """Return a question with its options in another order."""
+    letters = letters_in(order)
+    mentions = (replace(m, field=letters.get(m.field, m.field)) for m in item.mentions)
+    return replace(
+        item,
+        options=tuple(item.options[i] for i in order),
+        key=letters[item.key],
+        mentions=tuple(mentions),
+    )
+
+
+def letters_in(order: tuple[int, ...]) -> dict[str, str]:
+    """Return original letter -> the letter under which its option is shown."""
+    return {LETTERS[original]: LETTERS[shown] for shown, original in enumerate(order)}
+
+
+def put_back(item: Question, prediction: Prediction, order: tuple[int, ...]) -> Prediction:
+    """Translate a prediction about an order to the original letters."""
+    places = [order.index(i) for i in range(len(order))]
+    scores, confidences, answer = prediction.scores, prediction.confidences, prediction.answer
+    return replace(
+        prediction,
+        answer=None if answer is None else item.letters[order[LETTERS.index(answer)]],
+        scores=None if scores is None else tuple(scores[i] for i in places),
+        confidences=None if confidences is None else tuple(confidences[i] for i in places),
+    )
+
+
+Rounds: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], list[Prediction]]
+
+
+def together(flows: Sequence[Flow]) -> Rounds:
+    """Run flows side by side.
+
+    Yields:
+        Rounds with the requests of all unfinished flows, flow by flow.
+
+    Returns:
+        Their predictions, same order.
+    """
+    found: dict[int, Prediction] = {}
+    pending = {i: next(flow) for i, flow in enumerate(flows)}
+    try:
+        while pending:
+            answers = iter((yield tuple(chain.from_iterable(pending.values()))))
+            for i, requests in list(pending.items()):
+                part = tuple(islice(answers, len(requests)))
+                try:
+                    pending[i] = flows[i].send(part)
+                except StopIteration as stop:
+                    found[i] = stop.value
+                    del pending[i]
+    finally:
+        for flow in flows:
+            flow.close()
+    return [found[i] for i in range(len(flows))]
+
+
+def changed(
+    flow: Flow,
+    ask: Callable[[Request], Request],
+    read: Callable[[Answer], Answer] = lambda answer: answer,
+) -> Flow:
+    """Run a flow, changing its requests before they are asked and its answers before it reads them.
+
+    Returns:
+        The flow's prediction.
+    """
+    requests = next(flow)
+    try:
+        while True:
+            answers = yield tuple(map(ask, requests))
+            try:
+                requests = flow.send(tuple(map(read, answers)))
+            except StopIteration as stop:
+                prediction: Prediction = stop.value
+                return prediction
+    finally:
+        flow.close()
+
+
+class AnyTask(Protocol):
+    """Turns candidates into rounds of requests, and their answers into predictions."""
+
+    def flow(self, candidate: Any) -> Flow:
+        """Turn one candidate into calls and their answers into a prediction."""
+
+    def listing(self, candidate: Any) -> str:
+        """Return what people see: the prompt with the options listed, or the sentence."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints; with the template it can be rebuilt."""
+
+
+class Task(AnyTask, Protocol):
+    """A task with a prompt."""
+
+    @property
+    def template(self) -> Template:
+        """The prompt."""
+
+    @property
+    def is_sampled(self) -> bool:
+        """True if another sample may give another answer."""
+
+    @property
+    def stores_requests(self) -> bool:
+        """True if requests are stored in full, because item, edits and the prompt's form cannot
+        reproduce them."""
+
+    @property
+    def n_samples(self) -> int:
+        """Sample indices that one query uses, from 0."""
+
+    def n_calls(self, n_options: int) -> int:
+        """Return the most calls of one query about an item with `n_options` options."""

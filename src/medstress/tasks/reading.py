@@ -29,15 +29,21 @@ LONGEST_READ = 20_000
 
 # Thoughts, and a next question.
 
-_THOUGHT = r"[a-z_:]{0,20}(?:think|thought|reason|reflect|scratch|analysis|monologue)[a-z_]{0,20}"
+_ENDED = r"(?:end|over|stop|close|done)"
+_NAMES = ("think", "thought", "reason", "reflect", "scratch", "analysis", "monologue")
+_OTHERS = ("unused9", "inner_", "im_start", "channel", "final response")
+_THOUGHT = (
+    rf"[a-z_:]{{0,20}}(?:{'|'.join(_NAMES)})"
+    rf"(?:(?!_{_ENDED}\b)[a-z_]){{0,20}}"
+)
 _OPENED = re.compile(
     rf"[<\[◁#](?i:\|?(?!end_){_THOUGHT}\|?[>\]▷](?!\s?:)|unused94>|\|inner_prefix\|>|\|im_start\|>think"
     r"|\|?channel\|?>\s{0,5}(?:analysis|commentary|thought)|#{0,5} {1,3}Thinking\b)"
 )
 _CLOSED = re.compile(
-    rf"[<\[◁#](?i:\|?(?:/|end_(?:of_)?){_THOUGHT}\|?[>\]▷]|unused95>|\|inner_suffix\|>"
-    r"|\|im_start\|>answer|\|?channel\|?>\s{0,5}final\s{0,5}(?:<\|message\|>)?|channel\|>"
-    r"|#{0,5} {1,3}Final Response\b[* :]{0,5})"
+    rf"[<\[◁#](?i:\|?(?:(?:/|end_(?:of_)?){_THOUGHT}|{_THOUGHT}_{_ENDED})\|?[>\]▷]{{1,2}}|unused95>"
+    r"|\|inner_suffix\|>|\|im_start\|>answer|\|?channel\|?>\s{0,5}final\s{0,5}(?:<\|message\|>)?"
+    r"|channel\|>|#{0,5} {1,3}Final Response\b[* :]{0,5})"
 )
 """The usual marks: pairs whose name speaks of thinking, and those of known models."""
 _PHRASES = (
@@ -63,6 +69,9 @@ def without_thoughts(text: str, own: Marks = None) -> str:
     >>> without_thoughts("%% A? %% It is B.", ("%%", "%% "))
     'It is B.'
     """
+    lowered = text.lower()
+    if own is None and not any(name in lowered for name in (*_NAMES, *_OTHERS)):
+        return text  # quickly, as replies may be long
     pairs = [pair for pair in _PHRASES if text.startswith(pair[0]) and pair[1] in text]
     pairs += [own] if own is not None else []
     ends = [match.end() for match in _CLOSED.finditer(text)]
@@ -74,32 +83,46 @@ def without_thoughts(text: str, own: Marks = None) -> str:
 
 
 _TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
-_PAIR = re.compile(
-    r"([<\[◁])(\|?)(?!(?:p|ul|ol|li|h\d|div|table|tr|td|th|br|b|i|u|em|strong|code|sup|sub|span)\b)"
-    r"([A-Za-z][\w:-]{0,30})(\|?)([>\]▷])"
+_MARK = re.compile(
+    r"(?P<left>[<\[◁{]{1,2}\|?)(?P<slash>/?)"
+    r"(?!(?:p|ul|ol|li|h\d|div|table|tr|td|th|br|b|i|u|em|strong|code|sup|sub|span)\b)"
+    r"(?P<name>[A-Za-z][\w:-]{0,30})(?P<right>\|?[>\]▷}]{1,2})"
 )
+_SIDE = re.compile(rf"(?:^|[_:-])(?:begin|start|open|(?P<end>{_ENDED}))(?:_of)?(?=$|[_:-])", re.I)
+"""What tells an opening from a closing mark within their names."""
+_SURE = re.compile(r"[<\[◁]/\w+[>\]▷]|<\|END_\w+\|>", re.I)
+"""Closing marks of known models."""
 
 
 def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
     """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
 
-    A pair that holds the end of the reply, or an answer, is none.
+    A pair that holds the end of the reply, or an answer, is none, nor are marks of known models.
 
     >>> unknown_marks("<notes>A? B?</notes> It is B."), unknown_marks("<answer>B</answer> I hope.")
     (('<notes>', '</notes>'), None)
+    >>> unknown_marks("<thinking_start>A?<thinking_end> It is B.")
+    ('<thinking_start>', '<thinking_end>')
     """
-    said = without_thoughts(text, own)
-    for match in islice(_PAIR.finditer(said), 20):
-        left, bar, name, closing_bar, right = match.groups()
-        closed = f"{left}{bar}/{name}{closing_bar}{right}"
-        end = said.find(closed, match.end())
-        is_answer = re.fullmatch(rf"{_TAG}|response|output|solution", name, re.IGNORECASE)
-        if (
-            end >= 0
-            and not is_answer
-            and re.search(r"\w", _PAIR.sub("", said[end + len(closed) :]))
+    marks = list(islice(_MARK.finditer(text), 40))
+    stems = [_SIDE.sub("", mark["name"]).strip("_:-").lower() for mark in marks]
+    closes = [
+        bool(mark["slash"]) or any(side["end"] for side in _SIDE.finditer(mark["name"]))
+        for mark in marks
+    ]
+    for i, first in enumerate(marks):
+        shape = (first["left"], first["right"], stems[i])
+        if closes[i] or re.fullmatch(rf"{_TAG}|response|output|solution", stems[i]):
+            continue
+        for last, stem, is_close in zip(
+            marks[i + 1 :], stems[i + 1 :], closes[i + 1 :], strict=True
         ):
-            return match[0], closed
+            if is_close and (last["left"], last["right"], stem) == shape:
+                is_sure = _CLOSED.fullmatch(last[0]) and _SURE.fullmatch(last[0])
+                goes_on = re.search(r"\w", _MARK.sub("", text[last.end() :]))
+                if goes_on and not is_sure and (first[0], last[0]) != own:
+                    return first[0], last[0]
+                break
     return None
 
 
@@ -338,12 +361,19 @@ _RIGHT = (
     r"|best(?=[.!,]|$)"
     r"|best (?:answer|choice|option|fit|match|explan\w{1,9}|supported|describes|accounts)"
     r"|(?:the )?most (?:likely|appropriate|consistent|suitable|plausible|probable|accurate|fitting)"
+    r"|(?:(?<=must be )|(?:should|has to|ought to|needs to|to) be )"
+    r"(?:chosen|selected|picked|preferred)"
     r"|(?:best |better )?(?:fits|matches|explains))(?![\w-])"
 )
 _DENIED = (
     r"(?:incorrect|wrong|false|✗"
     r"|(?:not|isn't|cannot be) (?:the |an? )?(?:correct|right|best|answer|good|suitable|appropriate"
     r"|indicated|recommended|effective)"
+    r"|(?:(?:must|should|has to|ought|needs) (?:not|never)(?: to)? be|cannot be)"
+    r" (?:chosen|selected|picked|preferred)"
+    r"|(?<=would be )(?:very |quite |rather )?(?:dangerous|harmful|unsafe|fatal|lethal|deadly|toxic"
+    r"|useless|pointless|ineffective|insufficient|inadequate|contraindicated|a mistake"
+    r"|too \w{2,12})"
     r"|(?:(?:can|could|should|may|must|to) )?(?:all |both )?(?:be )?"
     r"(?:ruled out|excluded|eliminated|dismissed|rejected))(?![\w-])"
 )
@@ -361,7 +391,8 @@ _VERDICT = re.compile(
     r"|neither|think|believe|say|conclude|and|so|only|therefore|thus|hence|that|while|but"
     r"|although|why)) ))?"
     rf"{_GROUP}(?i:{_COPULA}|(?<=[{_B}{_CLASH})]) ?| (?=[✓✗])"
-    r"| (?=(?:best |better )?(?:fits|matches|explains)\b))"
+    r"| (?=(?:best |better )?(?:fits|matches|explains)\b)"
+    r"| (?=(?:must|should|has to|ought|needs|cannot)\b(?: not| never)?(?: to)? be\b))"
     rf"(?i:(?P<right>{_RIGHT})|(?P<denied>{_DENIED})|{_SOFT})"
 )
 _RULED_OUT = re.compile(
@@ -402,6 +433,26 @@ _EXPLAINS = re.compile(
     re.IGNORECASE,
 )
 """After an answer: lines from here on may label other options."""
+_LOOK = (
+    r"(?:check|consider|look at|look into|examine|evaluate|analy[sz]e|assess|review|discuss|explore"
+    r"|(?:start|begin) with|go (?:through|over)|think about|weigh|compare)"
+)
+_LOOKING = rf"(?:{_LOOK}|(?:check|consider|look|examin|evaluat|start|begin+)ing(?: at| with)?)"
+_CONSIDERED = re.compile(
+    rf"(?i:\b{_LOOKING}|(?:^|[.;:!?\n] ?)(?:first|next|second|to begin|to start)(?:ly)?,?) \W?"
+    rf"(?P<at_once>(?i:(?:the )?{_NOUN} )?)$"
+    rf"|(?i:\b{_LOOKING}) (?P<named>{_ONE})[^.:;\n]{{0,30}}[.:;\n] ?$"
+    rf"|(?i:\b{_LOOK} (?:(?:each|all|every|the|these|this|of|by|in|turn|one|more|first|closely"
+    rf"|{_NOUN}) ?){{1,8}}[.:;\n] ?)$"
+)
+"""Before an option: what says that it is looked at, by its place, its name, or as one of all."""
+_CONSIDERED_NEXT = re.compile(
+    rf"[ ,;.(–—-]{{1,4}}(?:and |so )?(?:let me|let us|let's|(?:i|we)(?:'ll| will| shall| should"
+    rf"| need to)?)(?: \w{{2,12}}){{0,2}}? {_LOOK} (?:it|this|that)(?: one|"
+    rf" {_NOUN})?(?:$|[\n.,;:!]| (?:first|now|more|further|again|in|closely|carefully)\b)",
+    re.IGNORECASE,
+)
+"""The same after it."""
 
 
 class _Claim(NamedTuple):
@@ -606,13 +657,25 @@ def _labelled(text: str, known: str, claims: _Claims) -> list[_Claim] | None:
             is_last = number == len(lines) - 1 and label.is_whole
             is_first = number == 0 or (label.is_whole and number == first)
             if is_first or is_last or (label.is_whole and label.with_text):
-                good.append(_Claim(at, at + 1, label.options))
+                if not _is_considered(text, at, at + len(line), label.options):
+                    good.append(_Claim(at, at + 1, label.options))
             elif not label.options <= claims.wrong and all(
                 label.options != one.options for one in good
             ):
                 return None
         at += len(line) + 1
     return good
+
+
+def _is_considered(text: str, at: int, end: int, options: frozenset[str]) -> bool:
+    """Return whether the options named in a part of a reply are only looked at."""
+    if before := _CONSIDERED.search(text[max(0, at - 100) : at]):
+        # Who says that all options are looked at begins with the first one.
+        named = frozenset("A") if before["named"] is None else _letters(before["named"])
+        if before["at_once"] is not None or named == options:
+            return True
+    mark = re.search(_TOKEN, text[at:end])
+    return mark is not None and bool(_CONSIDERED_NEXT.match(text, at + mark.end(), end))
 
 
 _CLOSING = re.compile(
@@ -628,6 +691,9 @@ def _closing(text: str, claims: _Claims) -> frozenset[str]:
     if match is None or _VOID.search(clause.text[max(0, match.start() - 200) : match.start()]):
         return frozenset()
     letter = frozenset(_letter_of(match["letter"] or match["both"]))
+    at = clause.at + match.start("letter" if match["letter"] else "both")
+    if _is_considered(text, at, len(text), letter):
+        return frozenset()
     texts = _letters("".join(re.findall(f"[{_B}{_CLASH}]", text)))
     others = _letters(clause.text) | texts | _letters(text[: clause.at]) - {"A"}
     return letter if others - claims.wrong <= letter else frozenset()

@@ -9,8 +9,7 @@ from typing import Any
 from medstress.core.calls import Backend
 from medstress.core.items import Edited
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice, listed
-from medstress.tasks.task import AnyTask
+from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Flow, MultipleChoice, listed
 from medstress.tasks.templates import Template
 from medstress.tasks.wrappers import Wrapper
 
@@ -62,7 +61,7 @@ class Victim:
 
     @property
     def stores_requests(self) -> bool:
-        """True if its requests are stored in full (`medstress.tasks.task.Task`)."""
+        """True if its requests are stored in full (`medstress.tasks.multiple_choice.Task`)."""
         return bool(getattr(self.task, "stores_requests", False))
 
     @property

@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from medstress.core.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import digest
-from medstress.core.items import Candidate
+from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.tasks.flows import changed, together
-from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
-from medstress.tasks.option_order import letters_in, put_back, shown_in
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import (
+    FLOOR,
+    UNCONDITIONED,
+    AnswerBy,
+    Flow,
+    MultipleChoice,
+    Task,
+    break_tie,
+    changed,
+    letters_in,
+    mark,
+    put_back,
+    shown_in,
+    together,
+)
 from medstress.tasks.templates import Template
-from medstress.tasks.ties import break_tie
 
 _TIE = 1e-9
 """Mean probabilities that differ by less are tied: sums of the same shares in another order."""
@@ -69,7 +82,7 @@ class Wrapper:
 class Majority(Wrapper):
     """The most frequent answer in k samples (self-consistency, Wang et al. 2022).
 
-    Ties are broken as in scores (`medstress.tasks.ties`); an unreadable sample has no vote. Scores
+    Ties are broken as in scores (`break_tie`); an unreadable sample has no vote. Scores
     are shares of votes.
     """
 
@@ -102,7 +115,7 @@ class ShuffledOptions(Wrapper):
 
     The first order is the item's own. If every readable answer has scores, the mean probability of
     each option decides; otherwise, or with `votes`, the most frequent answer. Ties are broken as in
-    scores (`medstress.tasks.ties`). Unreadable answers are left out.
+    scores (`break_tie`). Unreadable answers are left out.
     """
 
     n: int | None = None
@@ -258,3 +271,259 @@ def _averaged(candidate: Candidate, predictions: Sequence[Prediction]) -> Predic
         mass=sum(masses) / len(masses) if masses else None,
         is_tied=len(tied) > 1,
     )
+
+
+SPARE = 2
+"""Extra examples drawn: one may have the item's id, another its text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewShot(Wrapper):
+    """Show the first examples that are not the item itself, each with its answer.
+
+    The answer is the letter of the key, or its text if the victim sees no letters (answer by text
+    or head). In a conversation, an example is a user turn and an assistant turn.
+    """
+
+    inner: MultipleChoice
+    """The victim's own task."""
+    shots: int
+    """Number of examples before each prompt."""
+    examples: tuple[Question, ...]
+    """In the order of their file; `SPARE` more than are shown."""
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Run the inner flow with the examples before its prompts."""
+
+        def ask(request: Request) -> Request:
+            return put_before(request, lambda prompt: self._before(prompt, candidate))
+
+        def read(answer: Answer) -> Answer:
+            return without_lead(answer, self._lead(candidate))
+
+        return (yield from changed(self.inner.flow(candidate), ask, read))
+
+    def listing(self, candidate: Candidate) -> str:
+        """Return the examples and the prompt."""
+        return self._lead(candidate) + self.inner.listing(candidate)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task: the examples themselves, not their source."""
+        rows = [
+            [q.id, q.context, q.stem, list(q.options), q.key, *([q.passage] if q.passage else [])]
+            for q in self.examples
+        ]
+        own = {"wrap": "few_shot", "shots": self.shots, "examples": rows}
+        return {**own, "task": self.inner.spec()}
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], inner: MultipleChoice) -> FewShot:
+        """The inverse of `spec`, given the inner task."""
+        examples = tuple(
+            Question(
+                id=id_,
+                context=context,
+                stem=stem,
+                options=tuple(options),
+                key=key,
+                passage=passage[0] if passage else "",
+            )
+            for id_, context, stem, options, key, *passage in spec["examples"]
+        )
+        return cls(inner=inner, shots=spec["shots"], examples=examples)
+
+    def _shown(self, candidate: Candidate) -> Iterator[tuple[Candidate, str]]:
+        """The examples of an item, and their answers."""
+        item = candidate.item
+        others = [q for q in self.examples if q.id != item.id and q.question != item.question]
+        for question in others[: self.shots]:
+            by_text = self.inner.answer_by in (AnswerBy.TEXT, AnswerBy.HEAD)
+            yield Candidate(item=question), question.key_text if by_text else question.key
+
+    def _lead(self, candidate: Candidate) -> str:
+        """Return the examples as one text, with the options listed."""
+        shown = self._shown(candidate)
+        return "".join(f"{self.inner.listing(each)} {answer}\n\n" for each, answer in shown)
+
+    def _before(self, prompt: Prompt, candidate: Candidate) -> Prompt:
+        if self.inner.answer_by is AnswerBy.CHOICE:
+            return self._lead(candidate) + str(prompt)
+        template, parts = self.template, []
+        turns: list[Message] = []
+        for each, answer in self._shown(candidate):
+            rendered = template.render(each)
+            if isinstance(rendered, str):
+                parts.append(f"{rendered} {answer}\n\n")
+            else:
+                turns += [*rendered[1:], Message("assistant", answer)]
+        if isinstance(prompt, str):
+            return "".join(parts) + prompt
+        return (prompt[0], *turns, *prompt[1:])
+
+
+SHIPPED = "defensive"
+"""Name of the instruction shipped with medstress."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "shuffled_options": {"n": None, "aggregate": "mean"},
+    "majority": {"k": 5},
+    "instructed": {"instruction": SHIPPED},
+}
+"""Wrapper -> its keys with their defaults."""
+SUMMARIES = {
+    "shuffled_options": "answers over several orders of the options, averaged",
+    "majority": "the answer given most often in k samples",
+    "instructed": "a defensive instruction in front of the prompt",
+}
+MOST_CALLS = 10_000
+"""Most calls of one query; far below the offset of the flip check's sample index."""
+
+
+def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
+    """Check the entries of a `wrap` list and fill in defaults.
+
+    Raises:
+        ValueError: an entry is wrong; the message says what was expected.
+
+    >>> read_wraps(["instructed", {"name": "majority", "k": 3}])
+    ({'name': 'instructed', 'instruction': 'defensive'}, {'name': 'majority', 'k': 3})
+    """
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise ValueError(f"expected a list such as [{next(iter(DEFAULTS))!r}]")
+    return tuple(map(_entry, entries))
+
+
+def wrapped(
+    task: MultipleChoice,
+    entries: Sequence[Mapping[str, Any]],
+    base: Path,
+    label: str,
+    examples: Sequence[Question] = (),
+) -> Task:
+    """Put wrappers around a task, the first one innermost.
+
+    Args:
+        task: the victim's own task.
+        entries: as `read_wraps` returns them.
+        base: folder that relative paths start from.
+        label: label of the victim, for messages.
+        examples: answered examples, `SPARE` more than are shown; they wrap first.
+
+    Raises:
+        UsageError: a wrapper has no effect on its task, or a file is missing.
+    """
+    found: Task = task
+    if examples:
+        shots = len(examples) - SPARE
+        found = FewShot(inner=task, shots=shots, examples=tuple(examples))
+    for entry in entries:
+        match entry["name"]:
+            case "majority":
+                if not found.is_sampled:
+                    raise UsageError(
+                        f"victim {label!r}: majority asks {entry['k']} samples, and they would all "
+                        'be equal here: it needs answer_by = "generate" with a temperature above '
+                        "0, or a function"
+                    )
+                found = Majority(inner=found, k=entry["k"])
+            case "shuffled_options":
+                listed = task.template.lists_options or task.answer_by is AnswerBy.CHOICE
+                if not listed:
+                    raise UsageError(
+                        f"victim {label!r}: shuffled_options changes nothing, because prompt "
+                        f"{task.template.name!r} does not list the options"
+                    )
+                given = {"n": entry["n"], "aggregate": entry["aggregate"]}
+                found = ShuffledOptions(inner=found, **given)
+            case _:
+                found = Instructed(inner=found, text=_instruction(entry["instruction"], base))
+    if found.n_calls(len(LETTERS)) > MOST_CALLS:
+        raise UsageError(
+            f"victim {label!r}: one query would take more than {MOST_CALLS:,} calls; lower k of "
+            "majority or n of shuffled_options"
+        )
+    return found
+
+
+def calls_per_query(entries: Sequence[Mapping[str, Any]], n_options: int) -> int:
+    """Return the factor by which wrappers multiply the calls of a query.
+
+    >>> calls_per_query(read_wraps(["shuffled_options", {"name": "majority", "k": 3}]), 4)
+    12
+    """
+    factor = 1
+    for entry in entries:
+        if entry["name"] == "majority":
+            factor *= entry["k"]
+        if entry["name"] == "shuffled_options":
+            factor *= len(orders(n_options, entry["n"]))
+    return factor
+
+
+def gives_scores(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether wrappers give scores (shares of votes) to a victim without scores."""
+    return any(entry["name"] in ("majority", "shuffled_options") for entry in entries)
+
+
+def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
+    """Build the task of a spec, wrapped or not, given the template."""
+    kind = spec.get("wrap")
+    if kind is None:
+        return MultipleChoice.from_spec(spec, template)
+    if kind == "few_shot":
+        own = MultipleChoice.from_spec(spec["task"], template)
+        return FewShot.from_spec(spec, own)
+    inner = task_from_spec(spec["task"], template)
+    match kind:
+        case "majority":
+            return Majority(inner=inner, k=spec["k"])
+        case "shuffled_options":
+            return ShuffledOptions(inner=inner, n=spec["n"], aggregate=spec["aggregate"])
+        case _:
+            return Instructed(inner=inner, text=spec["text"])
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    given = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ValueError(f"expected a name or {{name = ...}}, got {entry!r}")
+    name = given["name"]
+    if name not in DEFAULTS:
+        known = f" (known: {', '.join(DEFAULTS)})"
+        raise ValueError(f"unknown wrapper {name!r}{did_you_mean(name, DEFAULTS) or known}")
+    keys = DEFAULTS[name]
+    for key in given:
+        if key != "name" and key not in keys:
+            raise ValueError(
+                f"unknown key {key!r} of {name}"
+                f"{did_you_mean(key, keys) or ' (known: ' + ', '.join(keys) + ')'}"
+            )
+    found = {"name": name, **keys, **given}
+    for key, least in (("k", 2), ("n", 2)):
+        value = found.get(key)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and least <= value <= MOST_CALLS):
+            raise ValueError(
+                f"{key} of {name}: expected a whole number from {least} to {MOST_CALLS:,}, "
+                f"got {value!r}"
+            )
+    if found.get("aggregate", "mean") not in ("mean", "votes"):
+        raise ValueError(f"aggregate of {name}: expected mean or votes, got {found['aggregate']!r}")
+    if not isinstance(found.get("instruction", ""), str):
+        raise ValueError(f"instruction of {name}: expected a file, got {found['instruction']!r}")
+    return found
+
+
+def _instruction(name: str, base: Path) -> str:
+    """Return the text of the shipped instruction, or of a file."""
+    shipped = files("medstress.tasks") / "instructions" / f"{SHIPPED}.txt"
+    path = base / Path(name).expanduser()
+    try:
+        text = (shipped if name == SHIPPED else path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"instruction {name!r} of instructed is neither {SHIPPED!r} nor a text file that can "
+            f"be read ({error})"
+        ) from error
+    if not text:
+        raise UsageError(f"instruction {name!r} of instructed: the file is empty")
+    return text

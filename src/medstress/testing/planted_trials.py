@@ -23,7 +23,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText, entities_of
 from medstress.core.text import Edit, apply_edits, edit_rows
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.store.reviews import Review
 from medstress.store.trials import Substitutions
 
@@ -270,6 +270,22 @@ def tagged(
     return trials
 
 
+def inquiry(
+    purpose: str, at: Arm, item: str, spec: Mapping[str, Any], **more: Any
+) -> StoredInquiry:
+    """Return a question that was asked after the trials: of an arm, about an item."""
+    none: dict[str, Any] = {"outcomes": [], "reached": None, "note": None, "findings": None}
+    return StoredInquiry(
+        **at.place._asdict(),
+        attack=at.attack.label,
+        seed=at.seed,
+        item_id=item,
+        purpose=purpose,
+        spec=dict(spec),
+        **{**none, **more},
+    )
+
+
 def paired(
     number: int,
     at: Arm,
@@ -332,10 +348,6 @@ class Planted:
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
-
-    def answers(self, numbers: Sequence[int]) -> Mapping[int, Any]:
-        """Return nothing: planted trials have no answers of a back end."""
-        return {}
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
         """Return what was read of the first n clean replies: nothing more is planted."""

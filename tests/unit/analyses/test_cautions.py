@@ -201,10 +201,27 @@ def test_marks_of_thoughts_that_nobody_knows_of() -> None:
     warned = remarks(run("<notes>A or B? {}</notes>It is A."))["unknown_marks"].sentence
     assert "15 of 20 replies of" in warned
     assert 'thoughts = ["<notes>", "</notes>"]' in warned
-    assert "unknown_marks" in remarks(run("[NOTES]A or B? {}[/NOTES]It is A."))
+    for marks in (
+        ("[NOTES]", "[/NOTES]"),
+        ("<ponder_start>", "<ponder_end>"),
+        ("<BEGIN_NOTES>", "<END_NOTES>"),
+    ):
+        warned = remarks(run(f"{marks[0]}A or B? {{}}{marks[1]}It is A."))["unknown_marks"].sentence
+        assert f"{marks[0]} ... {marks[1]}, which is read as part of the answer" in warned
+    # Names of thinking, in pairs that no known model writes: they are cut, and it is said.
+    for marks in (
+        ("<thinking_start>", "<thinking_end>"),
+        ("[[reason]]", "[[/reason]]"),
+        ("<|think|>", "<|/think|>"),
+    ):
+        warned = remarks(run(f"{marks[0]}A or B? {{}}{marks[1]}It is A."))["unknown_marks"].sentence
+        assert f"{marks[0]} ... {marks[1]}, which is taken for a thought and left out" in warned
     for silent in (
         run("<notes>A or B? {}</notes>It is A.", 8),
         run("<think>A or B? {}</think>It is A."),
+        run("<|START_THINKING|>A? {}<|END_THINKING|>It is A."),
+        run("<|begin_of_thought|>A? {}<|end_of_thought|>It is A."),
+        run("<|think|>A? {}<|/think|>A", task={"thoughts": ["<|think|>", "<|/think|>"]}),
         run("<answer>A</answer> I am sure. {}"),
         run("It acts <b>fast</b>. <response>It is A. {}</response>"),
         run("It is A [1], if x < 3 and y > {}."),

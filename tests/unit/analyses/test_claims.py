@@ -62,16 +62,15 @@ def paper(high: Mapping[str, int], *, peaked: bool) -> Outcome:
 
 
 def texts(similarity: Callable[[float | None], float]) -> Callable[[Trial], Trial]:
-    """Give near successes names of their own, longer questions more similarity."""
+    """Give near successes names of their own."""
 
     def change(one: Trial) -> Trial:
         if one.first is None:
             return one
         n, i = one.arm.attack.params.get("n"), int(one.item.id[1:])
         name = f"name {i}" if n is not None and n < 0 else f"name {i % 3}"
-        item = replace(one.item, context="word " * i)
         first = replace(one.first, edits=(edit(name),), similarity=similarity(n) + i / 1000)
-        return replace(one, item=item, first=first, pick=first)
+        return replace(one, first=first, pick=first)
 
     return change
 
@@ -85,9 +84,7 @@ def run_of(outcome: Outcome, attacks: Any = ATTACKS, n: int = 110, **more: Any) 
 
 
 def claims(run: Run) -> Claims:
-    result = run.of(CLAIMS)
-    assert result is not None
-    return result
+    return run.of(CLAIMS)
 
 
 def findings(result: Claims, number: int) -> list[Finding]:
@@ -112,9 +109,7 @@ def false() -> Claims:
     return claims(run_of(paper(high, peaked=False), change=changed))
 
 
-@pytest.mark.parametrize(
-    ("number", "n"), [(1, 2), (2, 6), (3, 1), (4, 2), (5, 4), (6, 2), (9, 1), (15, 1)]
-)
+@pytest.mark.parametrize(("number", "n"), [(1, 2), (2, 6), (4, 2), (5, 4), (6, 2), (9, 1), (15, 1)])
 def test_a_run_as_the_paper_has_it_supports_its_claims(true: Claims, number: int, n: int) -> None:
     assert findings(true, number) == [SUPPORTED] * n
 
@@ -150,7 +145,7 @@ def test_what_cannot_be_tested_names_the_reason() -> None:
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, {"n=5": substitution("pdws", 5.0)}))
     row = the(result, 4, "ASR is higher")
     assert (row.finding, row.reason) == (NOT_TESTED, "no PDWS n < 0 in this run")
-    assert "prompt_similarity" in the(result, 3, "short prompts").reason
+    assert "prompt_similarity" in next(r.reason for r in result.rows if r.number == 2)
     assert "three values of n" in the(result, 5, "local maximum inside n > 0").reason
     assert "medstress explain" in the(result, 16, "n < 0").reason
     assert "two embeddings" in the(result, 14, "DiscreteZOO").reason
@@ -159,11 +154,13 @@ def test_what_cannot_be_tested_names_the_reason() -> None:
     assert len(table.rows) == len(result.rows)
 
 
-def test_nine_items_are_too_few() -> None:
+def test_nine_items_are_too_few_and_equal_rates_at_an_end_are_no_peak_inside() -> None:
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, n=14))
     assert {row.reason for row in result.rows if row.number == 4} == {
         "needs 10 items in common, has 9"
     }
+    tied = claims(run_of(lambda i, s: 1 if rank(i) < (20 if s.get("n") == -5.0 else 60) else None))
+    assert the(tied, 5, "local maximum inside n < 0").finding is CONTRADICTED
 
 
 def bending_at(bends: Mapping[Any, int], key: str) -> Outcome:
@@ -248,7 +245,6 @@ def test_the_top_token_is_judged_beside_chance(
     row = SimpleNamespace(
         kind="success",
         regime="n<0",
-        attack=None,
         victim="model",
         n=n,
         top_after={"answer": SimpleNamespace(excess=excess)},
@@ -293,7 +289,6 @@ def test_kinds_of_models_are_the_sample() -> None:
     result = claims(planted_run(trials, victims=known))
     assert the(result, 10, "ASR falls with model size").finding is SUPPORTED
     assert "no specialist" in the(result, 10, "rises with the size").reason
-    assert the(result, 10, "Specialists are as robust").finding is NOT_TESTED
 
 
 def test_a_model_that_guesses_is_cautioned() -> None:
@@ -324,12 +319,5 @@ def test_a_direction_needs_the_whole_interval(
     assert (above(effect), below(effect)) == (over, under)
     open_ends = replace(effect, worst=(-1.0, 1.0))
     assert (above(open_ends), below(open_ends)) == (UNDECIDED, UNDECIDED)
-
-
-def test_without_a_value_nothing_is_judged() -> None:
     none = unknown("no data")
     assert {above(none), below(none), inside(none, -1, 1), frequent(none)} == {NOT_TESTED}
-
-
-def test_a_run_without_questions_has_no_claims() -> None:
-    assert planted_run([]).of(CLAIMS) is None

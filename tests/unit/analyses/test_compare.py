@@ -189,7 +189,7 @@ def lethal_lists(seed: int, n: int = 150, n_names: int = 40) -> tuple[Side, Side
 def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_different() -> None:
     """An item test calls them different far too often: it speaks of the names that were drawn."""
     by_items = by_names = 0
-    for seed in range(40):
+    for seed in range(20):
         row = row_of(compare(*lethal_lists(seed)), "accuracy_after")
         by_names += row.verdict != "undecided"
         assert row.only_a is not None
@@ -199,8 +199,8 @@ def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_differen
         by_items += (items.p or 1) < 0.05
         assert row.names_like_these is not None
         assert "for exactly these names and [" in row.sentence
-    assert by_items >= 10
-    assert by_names <= 6
+    assert by_items >= 5
+    assert by_names <= 4
 
 
 def test_a_worse_victim_is_worse_for_names_like_these_too() -> None:

@@ -11,35 +11,25 @@ import pytest
 
 from medstress.analyses.compare import Comparison, Side, compare
 from medstress.core.errors import UsageError
-from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
-from medstress.core.trials import Answer, Trial
-from medstress.testing.planted_trials import NEAR, arm, planted_run, trial
+from medstress.core.trials import Trial
+from medstress.testing.planted_trials import NEAR, arm, paired, planted_run, tagged
 
 COPY = replace(NEAR, label="swap", name="swap_noise", budget=1, draws_names=False, whole_copy=True)
 MEASURED = replace(COPY, judged=False)
 
 
-def tagged(n: int, keeps: Callable[[int], bool], attack: Any = COPY) -> list[Trial]:
+ONE, NONE = "O B-Drug", "O O"
+
+
+def texts(n: int, keeps: Callable[[int], bool], attack: Any = COPY) -> list[Trial]:
     """One entity a sentence, two sentences a document; found clean, and under attack if kept."""
-    where, rows = arm(attack), []
-    for i in range(n):
-        text = TaggedText(id=f"s{i}", tokens=("Take", f"drug{i}"), labels=("O", "B-Drug"))
-        before = Answer("B-Drug", text="O B-Drug")
-        after = before if keeps(i) else Answer("O", text="O O")
-        rows.append(
-            trial(
-                i,
-                where,
-                item=EntityUnit(text=text, entity=text.entities[0]),
-                cluster=f"d{i // 2}",
-                flipped_at=None if keeps(i) else 1,
-                before=before,
-                last=after,
-                edits=(),
-            )
+    return [
+        one
+        for i in range(n)
+        for one in tagged(
+            i, arm(attack), ONE, ONE, ONE if keeps(i) else NONE, document=f"d{i // 2}"
         )
-    return rows
+    ]
 
 
 def on(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
@@ -52,58 +42,48 @@ def on(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
 
 
 def test_a_tagger_that_falls_further_is_worse() -> None:
-    found = on(tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 2 > 0))
+    found = on(texts(120, lambda i: i % 10 > 0), texts(120, lambda i: i % 2 > 0))
     (row,) = found.deciding
     assert (found.metric, row.verdict, row.n_items) == ("f1_after", "worse", 120)
     # 2 matches / (found + gold): 108 of 120 found, and 60 of 120.
     assert row.value_a.value == pytest.approx(216 / 228)
     assert row.value_b.value == pytest.approx(120 / 180)
-    assert row.difference.high is not None
     assert row.difference.high < 0
     assert {row.metric for row in found.rows} == {"f1_after", "f1", "asr"}
     drop = on(
-        tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 2 > 0), metric="f1_drop"
+        texts(120, lambda i: i % 10 > 0), texts(120, lambda i: i % 2 > 0), metric="f1_drop"
     ).deciding[0]
     assert drop.verdict == "worse"
     assert drop.difference.value == pytest.approx(216 / 228 - 120 / 180)
 
 
 def test_equal_taggers_are_equivalent_and_undecided() -> None:
-    rows = tagged(120, lambda i: i % 10 > 0), tagged(120, lambda i: i % 10 != 5)
+    rows = texts(120, lambda i: i % 10 > 0), texts(120, lambda i: i % 10 != 5)
     assert on(*rows).verdict == "undecided"
     assert on(*rows, margin=0.15).verdict == "equivalent within the margin"
 
 
 def test_few_documents_decide_nothing() -> None:
-    found = on(tagged(58, lambda _: True), tagged(58, lambda i: i > 40))
+    found = on(texts(58, lambda _: True), texts(58, lambda i: i > 40))
     assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)
     assert "too few documents for an interval: 29, and 30 needed" in found.sentence
 
 
 def test_a_search_has_no_perturbed_copy_so_what_it_takes_decides() -> None:
     searched = replace(COPY, whole_copy=False)
-    found = on(tagged(80, lambda _: True, searched), tagged(80, lambda i: i > 40, searched))
+    found = on(texts(80, lambda _: True, searched), texts(80, lambda i: i > 40, searched))
     assert (found.metric, found.verdict) == ("asr", "worse")
     assert {row.metric for row in found.rows} == {"f1", "asr"}
 
 
 def pairs(n: int, noise: float, seed: int) -> list[Trial]:
     """Pairs whose score the model gives as it is clean, and with noise under attack."""
-    rng, where, rows = np.random.default_rng(seed), arm(MEASURED), []
-    gold = np.linspace(0, 4, n)
-    for i, (score, error) in enumerate(zip(gold, rng.normal(0, noise, n), strict=True)):
-        item = SentencePair(id=f"p{i}", text_a=f"a {i}", text_b=f"b {i}", score=float(score))
-        rows.append(
-            trial(
-                i,
-                where,
-                item=item,
-                verdict=Verdict.MEASURED,
-                before=Answer(None, (float(score),)),
-                last=Answer(None, (float(score + error),)),
-            )
-        )
-    return rows
+    gold, errors = np.linspace(0, 4, n), np.random.default_rng(seed).normal(0, noise, n)
+    scores = [(float(score), float(error)) for score, error in zip(gold, errors, strict=True)]
+    return [
+        paired(i, arm(MEASURED), score, score, score + error)
+        for i, (score, error) in enumerate(scores)
+    ]
 
 
 def test_a_scorer_whose_correlation_falls_further_is_worse() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from medstress.analyses.diversity import Diversity, diversity, gini_simpson
@@ -35,7 +34,6 @@ def test_three_of_one_and_one_of_another_give_three_eighths_and_a_half() -> None
 def test_one_name_that_wins_everything_is_no_diversity_and_still_has_an_interval() -> None:
     got = of(named(lambda *_: "Zinc", 6))
     low = wilson(6, 6).low
-    assert low is not None
     for estimate in (got.diversity, got.diversity_unbiased):
         assert (estimate.value, estimate.low) == (0, 0)
         assert estimate.high == pytest.approx(1 - low**2)
@@ -46,7 +44,6 @@ def test_names_that_all_differ_have_the_unbiased_index_of_one() -> None:
     got = of(named(lambda i, _: f"name {i}", 10))
     assert got.diversity.value == pytest.approx(0.9)
     assert got.diversity_unbiased.value == 1
-    assert got.diversity_unbiased.low is not None
     assert got.diversity_unbiased.low < 1
 
 
@@ -82,8 +79,6 @@ def test_successes_of_one_document_are_drawn_together() -> None:
         [trial(i, flipped_at=1, name="abc"[i % 3], cluster=f"document {i % 3}") for i in range(12)]
     )
     assert apart.diversity.value == together.diversity.value
-    assert apart.diversity.low is not None
-    assert together.diversity.low is not None
     assert together.diversity.low < apart.diversity.low
 
 
@@ -91,35 +86,15 @@ def test_the_name_is_that_of_the_first_success_where_the_search_went_on() -> Non
     trials = []
     for i in range(4):
         one = trial(i, flipped_at=2, name=f"valid {i}")
-        assert one.pick is not None
         first = Success(query=1, edits=(edit("Nearly the key"),), answer=one.pick.answer)
         trials.append(trial(i, flipped_at=2, name=f"valid {i}", first=first))
     assert of(trials).diversity.value == 0
-
-
-def test_the_interval_covers_the_planted_diversity() -> None:
-    """Eight equally likely names, the same one in every seed of an item; nominal 95 %."""
-    rng = np.random.default_rng(2)
-    inside = 0
-    for _ in range(60):
-        names = rng.integers(0, 8, 60)
-        trials = [
-            trial(i, arm(seed=seed), flipped_at=1, name=str(names[i]))
-            for seed in range(3)
-            for i in range(60)
-        ]
-        got = of(trials).diversity_unbiased
-        assert got.low is not None
-        assert got.high is not None
-        inside += got.low <= 7 / 8 <= got.high
-    assert inside >= 52  # P(fewer | 95 %) < .01
 
 
 def test_prompt_similarity_is_the_mean_over_first_successes_that_were_embedded() -> None:
     trials = []
     for i in range(5):
         one = trial(i, flipped_at=1)
-        assert one.first is not None
         similar = None if i == 4 else 0.9 + i / 100
         first = Success(query=1, edits=one.first.edits, answer=one.first.answer, similarity=similar)
         trials.append(trial(i, flipped_at=1, first=first, pick=first))

@@ -54,8 +54,12 @@ def refuted_first() -> Trial:
 
 
 def test_the_columns_are_those_of_the_interface_in_every_row(refuted_first: Trial) -> None:
-    for one in (refuted_first, trial(2, control())):
+    for one, names in (
+        (refuted_first, ("attack", None)),
+        (trial(2, control()), ("no_op", "near names")),
+    ):
         assert list(row(one)) == list(COLUMNS) == list(TABLES["trials"])
+        assert (row(one)["arm"], row(one)["control_of"]) == names
     assert "victim" not in EXCHANGES
     assert list(REVIEWS)[:3] == ["case_id", "trial_id", "control_of"]
 
@@ -81,7 +85,6 @@ def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first: Tr
 
 def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first: Trial) -> None:
     pick = refuted_first.pick
-    assert pick is not None
     for valid in (None, False):
         unsure = replace(pick, validity=Validity(valid, "rule"))
         found = row(replace(refuted_first, pick=unsure), SHOWN)
@@ -101,12 +104,6 @@ def test_a_copy_that_changed_nothing_was_answered_all_the_same() -> None:
     found = row(paired(1, at, 3.5, 0.75, 0.5))
     assert (found["key"], found["score_before"], found["score_after"]) == ("3.5", 0.75, 0.5)
     assert (found["answer_after"], found["gold_before"]) == (None, None)
-
-
-def test_a_control_names_its_attack() -> None:
-    for at, names in ((control("no_op"), ("no_op", "near names")), (arm(), ("attack", None))):
-        found = row(trial(1, at))
-        assert (found["arm"], found["control_of"]) == names
 
 
 def test_why_a_trial_failed_is_said_of_those_that_failed_alone() -> None:

@@ -11,7 +11,7 @@ from medstress.analyses.as_json import as_json
 from medstress.analyses.faithfulness import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.testing.planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(label="MedFuzz", name="medfuzz", budget=2, attempts=2, params={})

@@ -13,7 +13,7 @@ from medstress.analyses.significance import SIGNIFICANCE, Significance
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.stats.permutation import control_p
-from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import StoredInquiry
 from medstress.testing.planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(

@@ -27,17 +27,11 @@ def rows(subject: Any, lost: int, n: int, start: int, **more: Any) -> list[Trial
 
 
 def of(trials: Sequence[Trial], **described: Any) -> Slices:
-    computed = planted_run(trials, slices={**SPECIFIED, **described}).of(SLICES)
-    assert computed is not None
-    return computed
+    return planted_run(trials, slices={**SPECIFIED, **described}).of(SLICES)
 
 
 def rules(slices: Slices) -> dict[str, str]:
     return {remark.rule: remark.sentence for remark in slices.remarks()}
-
-
-def test_without_the_table_there_are_no_slices() -> None:
-    assert planted_run([trial(1)]).of(SLICES) is None
 
 
 def test_a_slice_that_loses_more_is_named() -> None:
@@ -102,31 +96,10 @@ def test_open_answers_count_at_their_worst() -> None:
     mute = rows("b", 0, 100, 100, asked=8, unreadable=8)
     slices = of([*rows("a", 60, 100, 0), *mute])
     _, b = slices.rows
-    assert b.asr.high is not None
     assert b.asr.high < 0.1
     assert b.asr.ends[1] == 1.0
     # All of b may be lost, so a is not shown to lose more.
     assert "slice_differs" not in rules(slices)
-
-
-def test_documents_and_seeds_widen_the_intervals() -> None:
-    def width(n_documents: int, seeds: Sequence[int]) -> float:
-        trials = [
-            replace(
-                one,
-                cluster=f"d{i % n_documents if i < 50 else 50 + i % n_documents}",
-                arm=arm(seed=s),
-            )
-            for s in seeds
-            for i, one in enumerate([*rows("a", 50, 100, 0)])
-        ]
-        row = of([*trials, *rows("b", 1, 9, 500)]).rows[0]
-        assert row.asr.high is not None
-        assert row.asr.low is not None
-        return row.asr.high - row.asr.low
-
-    assert width(5, [0]) > 1.5 * width(50, [0])
-    assert width(50, [0, 1, 2]) == pytest.approx(width(50, [0]), abs=0.02)
 
 
 def test_an_item_may_be_in_several_slices_and_in_none_if_it_cannot_be_attacked() -> None:

@@ -21,7 +21,7 @@ from medstress.analyses.summary import (
     warnings_of,
 )
 from medstress.core.outcomes import Verdict
-from medstress.store.spending import Spending
+from medstress.store.counts import Spending
 from medstress.testing.planted_trials import (
     arm,
     attacked_run,

@@ -15,8 +15,8 @@ from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
-from medstress.store.inquiries import StoredInquiry
-from medstress.testing.planted_trials import NEAR, arm, planted_run, trial
+from medstress.store.reader import StoredInquiry
+from medstress.testing.planted_trials import NEAR, arm, inquiry, planted_run, trial
 
 ON: dict[str, Any] = {"config": {"experiment": {"name": "t"}, "analysis": {"transfer": True}}}
 
@@ -24,40 +24,28 @@ ON: dict[str, Any] = {"config": {"experiment": {"name": "t"}, "analysis": {"tran
 def won(number: int, victim: str = "i", *, repeats: bool | None = True, **of: Any) -> Trial:
     """A success of model i on a question."""
     one = trial(number, of.pop("at", None) or arm(victim=victim), flipped_at=1, **of)
-    assert one.first is not None
     first = replace(one.first, repeats=repeats)
     return replace(one, first=first, pick=first)
 
 
 def asked(one: Trial, target: str, outcome: str | None, **of: Any) -> StoredInquiry:
     """What a model answered about a success; no outcome: the call failed."""
-    assert one.first is not None
-    place, edits = one.arm.place, of.pop("edits", one.first.edits)
-    values: dict[str, Any] = {
-        "dataset": place.dataset,
-        "group": place.group,
-        "victim": target,
-        "attack": one.arm.attack.label,
-        "seed": one.arm.seed,
-        "item_id": one.item.id,
-        "purpose": "transfer",
-        "spec": {
-            "source": place.victim,
-            "trial": one.id,
-            "edits": json.dumps(edit_rows(edits)),
-        },
+    edits = of.pop("edits", one.first.edits)
+    at = replace(one.arm, place=one.arm.place._replace(victim=target))
+    spec = {
+        "source": one.arm.place.victim,
+        "trial": one.id,
+        "edits": json.dumps(edit_rows(edits)),
+    }
+    answer = {
         "outcomes": [] if outcome is None else [outcome],
         "reached": None if outcome is None else outcome == "wrong",
-        "note": "away" if outcome is None else None,
-        "findings": None,
     }
-    return StoredInquiry(**{**values, **of})
+    return inquiry("transfer", at, one.item.id, spec, **{**answer, **of})
 
 
 def transfer(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry] = ()) -> Transfer:
-    result = run_of(trials, inquiries).of(TRANSFER)
-    assert result is not None
-    return result
+    return run_of(trials, inquiries).of(TRANSFER)
 
 
 def run_of(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry] = ()) -> Run:
@@ -87,8 +75,6 @@ def test_both_counts_of_every_pair_are_right() -> None:
     assert (row.n_reached, row.n_wrong, row.n_unreadable, row.n_open) == (1, 1, 1, 0)
     assert (row.transfer.hits, row.transfer.n) == (1, 3)
     # The unreadable answer may be wrong as well.
-    assert row.transfer.worst is not None
-    assert row.transfer.high is not None
     assert row.transfer.worst[0] == row.transfer.low
     assert (row.transfer.worst[1] or 0) > row.transfer.high
     check = rows["i", "i"]
@@ -111,7 +97,6 @@ def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may() -> None:
     result = transfer([*ours, *mute], [asked(one, "j", "unreadable") for one in ours])
     row = matrix(result)["i", "j"]
     assert (row.transfer.value, row.n_unreadable) == (0.0, 20)
-    assert row.transfer.worst is not None
     assert row.transfer.worst[1] == 1.0
     assert row.transfer.ends[1] == 1.0
     assert "20 of 20 answers of j" in result.remarks()[0].sentence

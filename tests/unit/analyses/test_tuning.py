@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
@@ -20,7 +18,6 @@ from medstress.analyses.tuning import (
     Tuning,
     choose,
     notes_on,
-    regime_of,
     template_of,
 )
 from medstress.core.arms import AttackRecord
@@ -29,7 +26,7 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
 from medstress.testing.planted_trials import arm, control, planted_run, trial
 
-SETTINGS = {"share": 0.2, "metric": "asr", "budget": None, "grid": [-20.0, -5.0, 5.0]}
+SETTINGS = {"share": 0.2, "budget": None, "grid": [-20.0, -5.0, 5.0]}
 
 
 def attack(n: float | None, budget: int = 8, label: str | None = None) -> AttackRecord:
@@ -65,9 +62,7 @@ def tuned(trials: list[Trial], part: str = "tuning", **notes: Any) -> Run:
 
 
 def result(run: Run) -> Tuning:
-    computed = run.of(TUNING)
-    assert computed is not None
-    return computed
+    return run.of(TUNING)
 
 
 def rules(tuning: Tuning) -> set[str]:
@@ -92,16 +87,6 @@ def test_the_best_n_of_each_sign_is_chosen() -> None:
 def test_of_equal_rates_the_smaller_exponent_is_chosen() -> None:
     points = [GridPoint(n=n, attack="", estimate=wilson(5, 9)) for n in (-50, -5, 5, 50)]
     assert [point.n for point in choose(points).values()] == [-5, 5]
-
-
-@given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)), unique_by=lambda p: p[0]))
-def test_no_value_of_the_same_sign_beats_the_chosen_one(pairs: list[tuple[int, int]]) -> None:
-    points = [GridPoint(n=n, attack="", estimate=wilson(hits, 9)) for n, hits in pairs]
-    chosen = choose(points)
-    assert set(chosen) == {regime_of(n) for n, _ in pairs} - {None}
-    for regime, best in chosen.items():
-        rivals = [(hits, -abs(n)) for n, hits in pairs if regime_of(n) == regime]
-        assert (best.estimate.hits, -abs(best.n)) == max(rivals)
 
 
 def test_three_eligible_items_are_said_wherever_they_are_used() -> None:
@@ -144,9 +129,7 @@ def test_other_items_say_what_the_chosen_n_is_worth() -> None:
     tuning = result(report_of(chosen, [*other, *at(5, 1, 4)]))
     near, far = tuning.choices
     assert near.tuned_on == chosen.choices[0].tuned_on
-    assert near.reported_on is not None
     assert (near.reported_on.estimate.hits, near.reported_on.n_eligible) == (3, 10)
-    assert far.reported_on is not None
     assert far.reported_on.estimate.hits == 1
     assert rules(tuning) == set()
     headings = [column.heading for column in tuning.tables()[0].columns]
@@ -160,18 +143,7 @@ def test_the_report_is_read_at_the_budget_of_tuning() -> None:
         *[trial(50 + i, arm(attack(-5)), flipped_at=7) for i in (1, 2)],
     ]
     (choice,) = result(report_of(chosen, late, budget=2)).choices
-    assert choice.reported_on is not None
     assert (choice.reported_on.estimate.hits, choice.reported_on.estimate.n) == (4, 12)
-
-
-def test_what_a_rule_refutes_does_not_choose_where_it_should_not() -> None:
-    refuted = [
-        trial(i, arm(attack(-20)), flipped_at=1, valid=False, reason="synonym") for i in range(10)
-    ]
-    trials = [*refuted, *at(-5, 4, 10)]
-    assert [one.n for one in result(tuned(trials)).choices] == [-20]
-    by_unrefuted = result(tuned(trials, settings={"metric": "asr_unrefuted"}))
-    assert [(one.n, one.tuned_on.estimate.hits) for one in by_unrefuted.choices] == [(-5, 4)]
 
 
 def test_a_model_that_knows_nothing_is_left_out_by_name() -> None:
@@ -196,17 +168,11 @@ def test_a_run_that_goes_on_has_no_choice() -> None:
     assert result(planted_run(GRID, tuning=entry, complete=False)).choices == []
 
 
-def test_seeds_are_pooled_and_shared_answers_are_counted() -> None:
+def test_seeds_are_pooled() -> None:
     trials = [*at(-5, 4, 6, seed=0), *at(-5, 6, 6, seed=1)]
     (grid,) = result(tuned(trials)).grids
     assert (grid.points[0].estimate.hits, grid.points[0].estimate.n) == (10, 12)
     assert grid.points[0].estimate.value == pytest.approx(10 / 12)
-    # Lost at the first query, or held for eight.
-    assert grid.n_asked == grid.n_paid == 10 + 2 * 8
-
-
-def test_runs_that_tuned_nothing_have_no_entry() -> None:
-    assert planted_run(GRID).of(TUNING) is None
 
 
 @pytest.mark.parametrize("key", ["sampler", "budget", "victim_span"])

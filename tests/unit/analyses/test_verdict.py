@@ -375,7 +375,7 @@ CASES = (
         lines=(
             r"careful knew 40 of 40 questions\. .*",
             r"No harmless edits were tried\.",
-            r"Do not rely on this: harmless edits may lose as many\.",
+            r"Do not rely on this: no harmless edits were tried, and they may lose as many\.",
         ),
         level="no",
     ),
@@ -653,7 +653,7 @@ def as_scores(scores: Mapping[str, Any]) -> Scores:
             )
             for name, one in scores.items()
         },
-        by_type={},
+        parts=(),
         n_clusters=scores[main].before.n,
         clusters="documents",
         has_copy=True,
@@ -791,7 +791,10 @@ def test_few_documents_have_no_interval() -> None:
         "F1 of tagger falls from 1.00 to .20 under swap noise (5 documents); the drop may be "
         "chance."
     )
-    assert verdict.lines[2] == "Too few documents to rely on this: 5."
+    assert verdict.lines[2] == (
+        "Do not rely on this: no harmless edits were tried, and they may lose as much; only 5 "
+        "documents."
+    )
 
 
 def test_few_documents_are_said_and_not_chance_where_p_says_otherwise() -> None:
@@ -842,9 +845,10 @@ def test_pairs_lose_a_correlation() -> None:
         "The correlation of overlap with people's scores falls from .91 to .17 under keyboard "
         "noise (20 pairs).",
         "No harmless edits were tried.",
-        "Too few pairs to rely on this: 20.",
+        "Do not rely on this: no harmless edits were tried, and they may lose as much; only 20 "
+        "pairs.",
     ]
-    assert verdict.trust.level == "too few"
+    assert verdict.trust.level == "no"
 
 
 def test_random_names_of_the_type_stand_beside_harmless_edits() -> None:

@@ -34,10 +34,14 @@ def test_a_trie_holds_each_prefix_once_and_a_node_sees_its_sequence(
     before = (0,) * n_past
     longer = [Target((*before, *one.tokens), one.start + n_past) for one in targets]
     trie = build_trie(longer, n_past=n_past)
+    seen_by: dict[int, list[int]] = {}
+    for start, stop, above, hidden in trie.blocks(3):
+        keys = np.array([*above, *range(start, stop)])
+        seen_by |= {start + i: keys[~row].tolist() for i, row in enumerate(hidden)}
     for target, nodes in zip(targets, trie.nodes, strict=True):
         assert len(nodes) == len(target.scored)
         for offset, node in enumerate(nodes):
-            seen = np.flatnonzero(~trie.hidden[node]).tolist()
+            seen = seen_by[node]
             assert seen == trie.path(node)
             assert [trie.tokens[i] for i in seen] == list(target.tokens[: target.start + offset])
             assert [trie.depths[i] for i in seen] == list(range(len(seen)))
@@ -45,19 +49,21 @@ def test_a_trie_holds_each_prefix_once_and_a_node_sees_its_sequence(
     assert len(trie.tokens) == len(trie.depths) == len(trie.ends) == len(prefixes)
 
 
-@given(target_lists(), st.floats(1.0, 1000.0))
-def test_every_target_is_in_exactly_one_trie(targets: list[Target], full: float) -> None:
-    groups = plan_tries(targets, full_attention=full, overhead=1.0)
+@given(target_lists(), st.integers(1, 40))
+def test_every_target_is_in_exactly_one_trie(targets: list[Target], most: int) -> None:
+    groups = plan_tries(targets, max_nodes=most)
     assert sorted(index for group in groups for index in group) == list(range(len(targets)))
+    for group in groups:
+        assert len(build_trie([targets[i] for i in group]).tokens) <= most or len(group) == 1
 
 
-def test_variants_of_one_long_prompt_share_a_trie_and_strangers_do_not() -> None:
+def test_where_not_all_fit_variants_of_one_long_prompt_share_a_trie() -> None:
     prompt = tuple(range(100))
     variants = [Target((*prompt, 200 + i, 1), 101) for i in range(4)]
     strangers = [Target((1000 + i, *prompt, 1), 101) for i in range(2)]
-    groups = plan_tries([*variants, *strangers], full_attention=1000.0, overhead=4.0)
-    assert sorted(map(sorted, groups)) == [[0, 1, 2, 3], [4], [5]]
-    assert plan_tries([], full_attention=10.0, overhead=1.0) == []
+    groups = plan_tries([*variants, *strangers], max_nodes=210)
+    assert sorted(map(sorted, groups)) == [[0, 1, 2, 3], [4, 5]]
+    assert plan_tries([], max_nodes=10) == []
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.floats(0, 100, width=32), st.integers(1, 200))

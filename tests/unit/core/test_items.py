@@ -28,38 +28,17 @@ def mention(field: str, start: int, end: int) -> Mention:
     ("given", "where"),
     [
         ({"options": ("x",)}, "item 'q1', field 'options'"),
-        (
-            {"options": tuple("abcdefghijk")},
-            "item 'q1', field 'options'",
-        ),
+        ({"options": tuple("abcdefghijk")}, "item 'q1', field 'options'"),
         ({"options": ("x", "  ")}, "item 'q1', field 'options'"),
-        (
-            {"options": ("x", "y", " x ")},
-            "item 'q1', field 'options'",
-        ),
+        ({"options": ("x", "y", " x ")}, "item 'q1', field 'options'"),
         ({"key": "D"}, "item 'q1', field 'answer_idx'"),
         ({"key": ""}, "item 'q1', field 'answer_idx'"),
         ({"key": "AB"}, "item 'q1', field 'answer_idx'"),
-        (
-            {"context": "", "stem": " "},
-            "item 'q1', field 'question'",
-        ),
-        (
-            {"mentions": (mention("E", 0, 1),)},
-            "item 'q1', field 'mentions'",
-        ),
-        (
-            {"mentions": (mention("A", 0, 8),)},
-            "item 'q1', field 'mentions'",
-        ),
-        (
-            {"mentions": (mention("A", 3, 3),)},
-            "item 'q1', field 'mentions'",
-        ),
-        (
-            {"mentions": (mention("question", -1, 3),)},
-            "item 'q1', field 'mentions'",
-        ),
+        ({"context": "", "stem": " "}, "item 'q1', field 'question'"),
+        ({"mentions": (mention("E", 0, 1),)}, "item 'q1', field 'mentions'"),
+        ({"mentions": (mention("A", 0, 8),)}, "item 'q1', field 'mentions'"),
+        ({"mentions": (mention("A", 3, 3),)}, "item 'q1', field 'mentions'"),
+        ({"mentions": (mention("question", -1, 3),)}, "item 'q1', field 'mentions'"),
     ],
 )
 def test_a_broken_question_is_refused_with_a_sentence(
@@ -148,3 +127,17 @@ def test_candidates_are_values() -> None:
     assert hash(one) == hash(other)
     assert one != Candidate(item=question()).edit(mention("A", 0, 7), "y")
     assert one.edits == (Edit(field="A", start=0, end=7, replacement="x"),)
+
+
+def test_other_mentions_are_checked_and_change_the_hash() -> None:
+    item = Question(id="q", stem="Why?", options=("flu", "cold"), key="A")
+    mention = Mention(field="A", start=0, end=3, type="T047")
+    _ = item.hash
+    again = item.with_mentions([mention])
+    assert again == Question(
+        id="q", stem="Why?", options=("flu", "cold"), key="A", mentions=(mention,)
+    )
+    assert again.hash != item.hash
+    assert again.with_mentions(()).hash == item.hash
+    with pytest.raises(DataError, match="lie outside A"):
+        item.with_mentions([Mention(field="A", start=0, end=4, type="T047")])

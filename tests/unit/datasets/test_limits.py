@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import zipfile
 
 import polars
@@ -151,30 +149,6 @@ def test_a_table_that_would_fill_the_memory_is_refused_with_its_limit(tmp_path, 
         read_table(path)
     with pytest.raises(DataError, match=limit):  # and so it is not read twice
         guess_dataset(str(path))
-
-
-MEASURED = """
-import resource, sys, time
-from medstress.cli.app import medstress_cli
-code = medstress_cli(["check", sys.argv[1]])
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(code, used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
-"""
-
-
-@pytest.mark.release
-@pytest.mark.parametrize(("name", "make", "limit"), FILES, ids=lambda x: getattr(x, "__name__", ""))
-def test_the_refusal_takes_five_seconds_and_a_gigabyte_at_most(tmp_path, name, make, limit):
-    path = tmp_path / name
-    make(path)
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, str(path)], capture_output=True, text=True, check=True
-    )
-    refusal, measured = done.stderr.splitlines()[-2:]
-    code, seconds, kilobytes = measured.split()
-    assert (limit in refusal, code) == (True, "2")
-    assert float(seconds) < 5
-    assert int(kilobytes) < GIGABYTE >> 10
 
 
 @pytest.mark.parametrize(("name", "load"), [("t.conll", load_iob), ("t.pubtator", load_pubtator)])

@@ -60,11 +60,6 @@ def test_spans_the_row_has_already_are_not_doubled(jsonl, row, spans):
     assert item.mentions == (ASPIRIN, Mention(field="B", start=0, end=7, type="T121"))
 
 
-def test_a_span_without_type_keeps_the_empty_type(jsonl, row, spans):
-    (item,) = read(jsonl(row(train_index=0)), spans(record(label=""))).questions
-    assert item.mentions[0].type == ""
-
-
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
@@ -159,10 +154,4 @@ def test_only_published_splits_are_taken_and_only_train_has_annotations(jsonl, r
     )
     assert refusal(path, spans(record()), UsageError, split="dev") == (
         "dataset 'medqa': annotations exist for the train split only, got split 'dev'"
-    )
-
-
-def test_a_path_is_needed():
-    assert refusal(None, error=UsageError) == (
-        "dataset 'medqa' needs the key 'path', the file to read"
     )

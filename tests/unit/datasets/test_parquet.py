@@ -3,7 +3,7 @@ import datetime
 import polars
 import pytest
 
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError
 from medstress.core.hashing import file_hash
 from medstress.datasets.questions import load_jsonl, load_parquet
 from medstress.datasets.source import DatasetOptions
@@ -32,12 +32,6 @@ def test_parquet_gives_the_questions_of_the_same_jsonl(parquet, jsonl, row):
     loaded = load_parquet(DatasetOptions(path=path))
     assert loaded.questions == load_jsonl(DatasetOptions(path=jsonl(*rows))).questions
     assert loaded.source_hash == file_hash(path)
-
-
-def test_items_of_one_file_may_have_different_numbers_of_options(parquet, row):
-    path = parquet(row(), row(id="q2", options={"A": "x", "B": "y"}))
-    loaded = load_parquet(DatasetOptions(path=path))
-    assert [len(item.options) for item in loaded.questions] == [3, 2]
 
 
 def test_options_may_be_a_list_column(parquet, row):
@@ -88,20 +82,7 @@ def test_a_file_that_is_no_parquet_is_refused_in_one_line(tmp_path):
     assert "\n" not in sentence
 
 
-def test_a_file_of_no_bytes_is_no_parquet(tmp_path):
-    path = tmp_path / "rows.parquet"
-    path.write_bytes(b"")
-    assert refusal(path).startswith(f"{path}: expected a parquet file, but reading it fails: ")
-
-
 def test_a_parquet_file_without_rows_is_refused(tmp_path):
     path = tmp_path / "rows.parquet"
     polars.DataFrame(schema={"id": polars.String}).write_parquet(path)
     assert refusal(path) == f"{path}: expected at least one row, got none; give a file with rows"
-
-
-def test_a_missing_file_suggests_another(parquet, row, said):
-    path = parquet(row())
-    with pytest.raises(UsageError) as caught:
-        load_parquet(DatasetOptions(path=path.with_name("row.parquet")))
-    said(str(caught.value), "'rows.parquet'")

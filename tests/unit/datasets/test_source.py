@@ -15,21 +15,10 @@ def refusal(source, key, path):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(registry.DATASETS))
-def test_every_registered_source_is_a_loader(name):
-    assert callable(registry.load("datasets", name))
-
-
 def test_a_policy_for_bad_rows_that_does_not_exist_is_refused(said):
     with pytest.raises(UsageError) as caught:
         DatasetOptions(on_bad_row="ignore")
     said(str(caught.value), "on_bad_row", "'error'", "'skip'")
-
-
-def test_a_file_that_exists_is_returned(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("x", encoding="utf-8")
-    assert required_file("jsonl", "path", path) == path
 
 
 def test_a_source_without_its_path_says_which_key_it_needs():
@@ -45,11 +34,6 @@ def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
         f"dataset 'jsonl': there is no file {tmp_path / 'question.jsonl'} (key 'path'); "
         "did you mean 'questions.jsonl'?"
     )
-
-
-def test_a_missing_file_without_a_close_one_says_to_mend_the_path(tmp_path):
-    says = refusal("jsonl", "path", tmp_path / "question.jsonl")
-    assert says.endswith("question.jsonl (key 'path'); fix the path")
 
 
 def test_a_missing_folder_is_named(tmp_path):

@@ -128,13 +128,6 @@ def test_another_model_is_asked_for_itself(tmp_path: Path, trial_of: Make) -> No
     assert len(first.asked) == len(second.asked) == 5
 
 
-def test_a_finished_trial_is_skipped(tmp_path: Path, trial_of: Make) -> None:
-    trial = trial_of(NEAREST, ITEMS[0], victim_that(never))
-    drive(tmp_path, [trial])
-    progress, _ = drive(tmp_path, [trial])
-    assert (progress.n_skipped, progress.n_done, progress.n_computed) == (1, 0, 0)
-
-
 def test_work_ahead_counts_only_when_consumed(tmp_path: Path, trial_of: Make) -> None:
     backend = victim_that(always_when_changed, ahead=8)
     _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
@@ -201,9 +194,7 @@ def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path: Path, trial_o
 
 def test_one_query_counts_once_however_many_calls_it_takes(tmp_path: Path, trial_of: Make) -> None:
     task = MultipleChoice(
-        template=load_template("cloze"),
-        answer_by=AnswerBy.TEXT,
-        text_score=TextScore.UNCONDITIONAL,
+        template=load_template("cloze"), answer_by=AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL
     )
     backend = ScriptedBackend(scored)
     victim = Victim(label="v", task=task, backend=backend)
@@ -234,24 +225,6 @@ def test_a_failed_call_fails_its_trial_and_no_other(tmp_path: Path, trial_of: Ma
     assert (failed["result"]["at"], failed["result"]["note"]) == ("attack", "no")
     assert (failed["n_paid"], failed["n_failed"], failed["result"]["n_asked"]) == (2, 1, 3)
     assert progress.n_failed == 1
-    check_identity(trials)
-
-
-def test_a_failed_trial_runs_again_when_it_is_forgotten(tmp_path: Path, trial_of: Make) -> None:
-    backend = ScriptedBackend(
-        lambda call: (
-            Failure(error="no")
-            if "Ovaquine" in str(call.prompt)
-            else victim_that(never).answer([call])[0]
-        )
-    )
-    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
-    with RunStore(tmp_path) as store:
-        assert store.forget_failed() == 1
-    mended = victim_that(never)
-    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], mended)])
-    assert [(t["verdict"], t["n_paid"], t["n_failed"]) for t in trials] == [("held", 4, 0)]
-    assert len(mended.asked) == 2
     check_identity(trials)
 
 
@@ -306,9 +279,7 @@ def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make, said) -> N
 @pytest.mark.timeout(3)
 def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path: Path, trial_of: Make) -> None:
     task = MultipleChoice(
-        template=load_template("cloze"),
-        answer_by=AnswerBy.TEXT,
-        text_score=TextScore.UNCONDITIONAL,
+        template=load_template("cloze"), answer_by=AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL
     )
     victim = Victim(label="v", task=task, backend=ScriptedBackend(scored))
     progress, _ = drive(
@@ -316,46 +287,6 @@ def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path: Path, trial_of: Mak
     )
     assert progress.stopped
     assert progress.n_computed <= 3
-
-
-def test_a_limit_is_never_exceeded(tmp_path: Path, trial_of: Make) -> None:
-    backend = victim_that(never)
-    progress, _ = drive(
-        tmp_path,
-        [trial_of(NEAREST, item, backend) for item in ITEMS],
-        limits=Limits(max_queries=10),
-    )
-    assert progress.stopped
-    assert len(backend.asked) == 10
-
-
-def test_a_limit_is_never_exceeded_by_work_ahead(tmp_path: Path, trial_of: Make) -> None:
-    backend = victim_that(never, ahead=8)
-    drive(
-        tmp_path,
-        [trial_of(NEAREST, item, backend) for item in ITEMS],
-        limits=Limits(max_queries=12),
-    )
-    assert len(backend.asked) <= 12
-
-
-@pytest.mark.parametrize("limits", [Limits(max_queries=7), Limits(max_tokens=70)])
-def test_a_limit_stops_cleanly_and_the_rest_is_done_later(
-    tmp_path: Path, trial_of: Make, limits: Limits
-) -> None:
-    first, second = victim_that(never, batch_size=1), victim_that(never, batch_size=1)
-    progress, trials = drive(
-        tmp_path, [trial_of(NEAREST, item, first) for item in ITEMS], limits=limits
-    )
-    assert progress.stopped
-    assert len(first.asked) == 7
-    # Calls that go out one by one go in the plan's order: the first trial is done.
-    assert [(trial["trial"], trial["n_paid"]) for trial in trials] == [(1, 4)]
-    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, second) for item in ITEMS])
-    assert not progress.stopped
-    assert [trial["n_paid"] for trial in trials] == [4] * 6
-    assert len(first.asked) + len(second.asked) == 30
-    assert counts(tmp_path) == {"baseline": 6, "computed": 30}
 
 
 def test_an_interrupt_stores_what_is_in_flight(tmp_path: Path, trial_of: Make) -> None:
@@ -455,17 +386,6 @@ def test_trials_that_all_end_in_one_step_do_not_end_the_run(
     assert len(backend.asked) == 1
 
 
-def test_the_order_of_the_trials_changes_no_verdict(tmp_path: Path, trial_of: Make) -> None:
-    def outcome(folder: Path, step: int) -> dict[str, Any]:
-        backend = victim_that(lambda options: "Ovaquine" in options)
-        attack = EntitySubstitution(sampler="random", budget=5)
-        plan = [trial_of(attack, item, backend, seed=s) for item in ITEMS for s in (0, 1)]
-        _, trials = drive(folder, plan[::step])
-        return {t["trial_id"]: (t["verdict"], t["result"]) for t in trials}
-
-    assert outcome(tmp_path / "one", 1) == outcome(tmp_path / "other", -1)
-
-
 def test_several_workers_answer_at_the_same_time(tmp_path: Path, trial_of: Make) -> None:
     both = threading.Barrier(2, timeout=30)
     healthy = victim_that(never)
@@ -554,13 +474,6 @@ def test_a_defect_of_an_attack_fails_its_trial_and_no_other(
     assert [row["verdict"] for row in rows] == ["failed", "held"]
     assert rows[0]["result"]["note"] == "a defect of attack or task: ZeroDivisionError: by nought"
     assert rows[0]["result"]["at"] == "attack"
-
-
-def test_a_defect_of_an_attack_does_not_lose_its_queries(
-    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
-    trial = trial_of(by_hand(body=broken(query_of)), ITEMS[0], victim_that(never))
-    _, rows = drive(tmp_path, [trial])
     check_identity(rows)
 
 
@@ -598,15 +511,6 @@ def test_a_trial_that_asks_something_else_than_before_is_refused(
     with pytest.raises(StoreError) as caught:
         drive(tmp_path, other)
     said(str(caught.value))
-
-
-def test_unreadable_answers_hold_and_are_counted(tmp_path: Path, trial_of: Make) -> None:
-    def reply(call: Call) -> Reply:
-        clean = "Mirozide" not in str(call.prompt)
-        return victim_that(never).answer([call])[0] if clean else Chosen(text="hm")
-
-    _, (row,) = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], ScriptedBackend(reply))])
-    assert (row["verdict"], row["result"]["n_unreadable"]) == ("held", 1)
 
 
 def test_a_prediction_is_stored_with_its_scores(tmp_path: Path, trial_of: Make) -> None:

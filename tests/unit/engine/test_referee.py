@@ -13,9 +13,9 @@ from medstress.core.calls import Chosen, Failure, Reply
 from medstress.core.errors import TrialError
 from medstress.core.outcomes import Outcome, Verdict
 from medstress.core.queries import Ask, Predict
-from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.result import TrialResult
+from medstress.engine.referee import TrialResult
 from medstress.engine.trial import Trial, conduct
+from medstress.engine.work import CallRound, Purpose
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

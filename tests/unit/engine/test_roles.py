@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -136,29 +134,6 @@ def test_calls_of_all_roles_count_against_the_limits_of_the_run(tmp_path):
     keys = [json.dumps(call.canonical()) for call in target.asked]
     # Of the target only the flip check asks one conversation twice, as another sample.
     assert len(keys) - len(set(keys)) == 3
-
-
-def test_both_roles_work_at_the_same_time(tmp_path):
-    busy, both, lock = {"target": 0, "attacker": 0}, [], threading.Lock()
-
-    def slow(name, reply):
-        def answer(call):
-            with lock:
-                busy[name] += 1
-                both.append(all(busy.values()))
-            time.sleep(0.002)
-            with lock:
-                busy[name] -= 1
-            return reply(call)
-
-        return answer
-
-    target = ScriptedBackend(slow("target", TARGET), batch_size=1, workers=2)
-    attacker = ScriptedBackend(slow("attacker", ATTACKER), name="a", batch_size=1, workers=2)
-    planned = trials(target, roles=["attacker"], repeats=4)
-    _, found, _ = drive(tmp_path, planned, attacker=attacker)
-    assert len(found) == 24
-    assert sum(both) > len(both) / 5
 
 
 def test_attack_all_keeps_the_verdict_and_what_was_found(tmp_path):

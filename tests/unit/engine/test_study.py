@@ -10,8 +10,7 @@ from medstress.core.calls import Failure, Generate, Generated, Request
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
 from medstress.engine.asking import Held
-from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.study import (
+from medstress.engine.inquiry import (
     FIRST_SAMPLE,
     ConversationRequest,
     HoldConversations,
@@ -19,6 +18,7 @@ from medstress.engine.study import (
     StudyFlow,
     conduct_study,
 )
+from medstress.engine.work import CallRound, Purpose
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim

@@ -18,9 +18,9 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Verdict
 from medstress.core.queries import Ask, Consult, Predict, ask, clean_answer
 from medstress.core.text import Edit
-from medstress.engine.requests import CallRound, Purpose
-from medstress.engine.result import TrialResult
+from medstress.engine.referee import TrialResult
 from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
+from medstress.engine.work import CallRound, Purpose
 from medstress.tasks.victim import Victim
 from medstress.testing import tiny_questions
 

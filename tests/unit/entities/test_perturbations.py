@@ -6,7 +6,6 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
-from medstress.core.resources import PerturbationSet
 from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
@@ -44,51 +43,26 @@ def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, di
     assert np.linalg.norm(names.vectors, axis=1) == pytest.approx(1, abs=1e-6)
 
 
-def test_it_fulfils_the_protocol_that_attacks_read(names):
-    promised: PerturbationSet = names
-    assert promised.names[0] == "aspirin"
-
-
-def test_options_and_variants_of_the_key_are_left_out(names):
-    item = question("Diclofenac", "ibuprofen", "zinc")
-    assert left_out(names, item) == {"diclofenac", "diclofenac sodium", "ibuprofen"}
-
-
-def test_a_supertype_of_the_key_is_left_out(names):
-    item = question("warfarin sodium", "zinc")
-    assert left_out(names, item) == {"warfarin", "Warfarin-Sodium", "sodium"}
-
-
-def test_listed_synonyms_of_the_key_are_left_out(names):
-    assert left_out(names, question("Paracetamol", "zinc")) == {"paracetamol", "acetaminophen"}
-
-
-def test_synonyms_of_other_options_are_allowed(names):
-    assert left_out(names, question("zinc", "Paracetamol")) == {"paracetamol"}
-
-
-def test_variants_of_an_entity_in_the_key_are_left_out(names):
-    item = question("Start warfarin", "Stop it", mentions=(mention("A", 6, 14),))
-    assert left_out(names, item) == {"warfarin", "Warfarin-Sodium"}
-
-
-def test_synonyms_of_an_entity_in_the_key_are_left_out(names):
-    item = question("Start paracetamol", "Stop it", mentions=(mention("A", 6, 17),))
-    assert left_out(names, item) == {"paracetamol", "acetaminophen"}
-
-
-def test_an_entity_in_a_wrong_option_is_left_out_but_not_its_variants(names):
-    item = question("Watch", "Give warfarin", mentions=(mention("B", 5, 13),))
-    assert left_out(names, item) == {"warfarin"}
-
-
-def test_entities_of_the_stem_exclude_nothing(names):
-    item = question("Watch", "Wait", mentions=(mention("stem", 0, 5),))
-    assert left_out(names, item) == set()
-
-
-def test_names_that_equal_an_option_after_normalisation_are_left_out(names):
-    assert left_out(names, question("zinc", " Warfarin sodium")) == {"Warfarin-Sodium"}
+@pytest.mark.parametrize(
+    ("options", "entity", "gone"),
+    [
+        ("Diclofenac|ibuprofen|zinc", None, "diclofenac|diclofenac sodium|ibuprofen"),
+        ("warfarin sodium|zinc", None, "warfarin|Warfarin-Sodium|sodium"),
+        ("Paracetamol|zinc", None, "paracetamol|acetaminophen"),
+        ("zinc|Paracetamol", None, "paracetamol"),
+        ("zinc| Warfarin sodium", None, "Warfarin-Sodium"),
+        ("Start warfarin|Stop it", ("A", 6, 14), "warfarin|Warfarin-Sodium"),
+        ("Start paracetamol|Stop it", ("A", 6, 17), "paracetamol|acetaminophen"),
+        ("Watch|Give warfarin", ("B", 5, 13), "warfarin"),
+        ("Watch|Wait", ("stem", 0, 5), ""),
+    ],
+)
+def test_options_and_what_means_the_key_or_an_entity_in_it_are_left_out(
+    names, options, entity, gone
+):
+    mentions = (mention(*entity),) if entity else ()
+    item = question(*options.split("|"), mentions=mentions)
+    assert left_out(names, item) == set(filter(None, gone.split("|")))
 
 
 def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names):
@@ -145,14 +119,6 @@ def test_the_euclidean_distance_is_that_of_unit_vectors(vocabulary):
 
 def test_the_distance_to_a_text_without_a_vector_is_undefined(names):
     assert np.isnan(names.distance_to("iron", "-"))
-
-
-def test_a_distance_to_a_zero_vector_is_undefined_and_the_name_not_drawn():
-    vocabulary = vocabulary_of("v", ["-", "zinc"])
-    names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
-    item = question("iron", "gold")
-    assert np.isnan(names.distances("iron")).tolist() == [True, False]
-    assert names.allowed(item).tolist() == [1]
 
 
 def test_prepared_anchors_need_no_embedder_later(names, monkeypatch):
@@ -216,11 +182,7 @@ def test_by_the_published_rule_only_the_key_itself_is_left_out(names):
 
 def test_what_is_left_out_is_counted_under_the_first_reason_that_fits(names):
     item = question("Paracetamol", "diclofenac", "zinc")
-    assert names.n_excluded(item) == {
-        "synonym": 1,
-        "equal_to_option": 1,
-        "key_duplicate": 1,
-    }
+    assert names.n_excluded(item) == {"synonym": 1, "equal_to_option": 1, "key_duplicate": 1}
     assert names.n_excluded(item, "mark") == {"equal_to_option": 1, "key_duplicate": 1}
     assert names.n_excluded(item, "key_string") == {"key_duplicate": 1}
 
@@ -234,7 +196,10 @@ def test_what_is_left_out_and_what_is_allowed_is_everything(names, rule):
 
 def test_a_name_without_a_distance_is_counted_as_such():
     names = VectorPerturbationSet(vocabulary_of("v", ["-", "zinc"]), Embedder("ngram"), TWINS)
-    assert names.n_excluded(question("iron", "gold"), "key_string") == {"undefined_distance": 1}
+    item = question("iron", "gold")
+    assert names.n_excluded(item, "key_string") == {"undefined_distance": 1}
+    assert np.isnan(names.distances("iron")).tolist() == [True, False]
+    assert names.allowed(item).tolist() == [1]
 
 
 def test_why_the_default_rule_objects_to_a_name(names):

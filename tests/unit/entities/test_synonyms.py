@@ -34,18 +34,11 @@ def shipped(monkeypatch):
 def test_names_of_one_concept_are_synonyms_whatever_their_spelling(table, tmp_path):
     groups = load_synonyms(table, tmp_path)
     assert groups.synonyms_of("PARACETAMOL") == {"acetaminophen", "tylenol"}
+    assert groups.synonyms_of("zinc") == load_synonyms("none", tmp_path).synonyms_of("ASA") == set()
 
 
 def test_a_name_of_two_concepts_has_the_synonyms_of_both(table, tmp_path):
     assert load_synonyms(table, tmp_path).synonyms_of("asa") == {"aspirin", "5 asa"}
-
-
-def test_an_unlisted_name_has_no_synonyms(table, tmp_path):
-    assert load_synonyms(table, tmp_path).synonyms_of("zinc") == frozenset()
-
-
-def test_none_lists_nothing(tmp_path):
-    assert load_synonyms("none", tmp_path).synonyms_of("advil") == frozenset()
 
 
 def test_the_default_joins_brand_and_generic_but_not_tables_with_equal_identifiers(
@@ -203,21 +196,9 @@ def test_synonyms_come_from_an_obo_file_and_their_hash_follows_it(tmp_path):
     [
         # How pytest names what is long differs between its versions.
         pytest.param("m.rrf", CONSO + "C3|ENG|x|\n", "m.rrf:6", id="too few columns"),
-        (
-            "m.rrf",
-            mrconso("", "x"),
-            "m.rrf:1",
-        ),
-        (
-            "d.obo",
-            "[Term]\nid: D:1\nsynonym: scorbutus EXACT []\n",
-            "d.obo:3",
-        ),
-        (
-            "d.obo",
-            "[Term]\nid D1\n",
-            "d.obo:2",
-        ),
+        ("m.rrf", mrconso("", "x"), "m.rrf:1"),
+        ("d.obo", "[Term]\nid: D:1\nsynonym: scorbutus EXACT []\n", "d.obo:3"),
+        ("d.obo", "[Term]\nid D1\n", "d.obo:2"),
     ],
 )
 def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, where, said):

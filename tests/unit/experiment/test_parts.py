@@ -47,37 +47,13 @@ def test_a_victim_answers_as_its_table_and_its_back_end_say(
 @pytest.mark.parametrize(
     ("kinds", "given", "where"),
     [
-        (
-            frozenset({"choose"}),
-            {"answer_by": "letter"},
-            "victim 'v'",
-        ),
-        (
-            frozenset({"generate"}),
-            {"answer_by": "text"},
-            "victim 'v'",
-        ),
+        (frozenset({"choose"}), {"answer_by": "letter"}, "victim 'v'"),
+        (frozenset({"generate"}), {"answer_by": "text"}, "victim 'v'"),
         (frozenset({"generate"}), {}, "victim 'v'"),
-        (
-            frozenset({"score"}),
-            {"answer_by": "generate"},
-            "victim 'v'",
-        ),
-        (
-            MODEL,
-            {"prompt": "cloze"},
-            "victim 'v'",
-        ),
-        (
-            MODEL,
-            {"answer_by": "head", "prompt": "question"},
-            "victim 'v'",
-        ),
-        (
-            frozenset({"rank"}),
-            {"answer_by": "head"},
-            "victim 'v'",
-        ),
+        (frozenset({"score"}), {"answer_by": "generate"}, "victim 'v'"),
+        (MODEL, {"prompt": "cloze"}, "victim 'v'"),
+        (MODEL, {"answer_by": "head", "prompt": "question"}, "victim 'v'"),
+        (frozenset({"rank"}), {"answer_by": "head"}, "victim 'v'"),
     ],
 )
 def test_an_impossible_combination_is_refused(
@@ -106,27 +82,6 @@ def test_equal_labels_are_refused_with_what_to_give(table: str, word: str, said)
     with pytest.raises(UsageError) as caught:
         unique_labels(table, [("a", "x", {}), (None, "a", {})])
     said(str(caught.value), "'a'")
-
-
-def test_a_budget_larger_than_the_vocabulary_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said
-) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "names.txt").write_text("one\ntwo\nthree\n", "utf-8")
-    experiment = {
-        "experiment": {"controls": False, "name": "x"},
-        "dataset": {"name": "sample"},
-        "entities": {
-            "type": "drugs",
-            "vocabulary": str(tmp_path / "names.txt"),
-            "embedding": "ngram",
-        },
-        "victim": {"backend": "mock"},
-        "attack": {"name": "entity_substitution", "sampler": "random", "budget": 4},
-    }
-    with pytest.raises(UsageError) as caught:
-        prepare(experiment)
-    said(str(caught.value), "attack 'entity_substitution'", "'drugs'")
 
 
 def test_deterministic_attacks_run_once_and_others_once_a_seed(
@@ -266,10 +221,7 @@ def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
         ({"backend": "mock", "adapter": "x"}, "adapter is for backend = 'transformers'"),
         ({"backend": "openai", "load_in_4bit": True}, "load_in_4bit is for"),
         ({"backend": "llama_cpp", "device_map": "auto"}, "device_map is for"),
-        (
-            {"backend": "transformers", "context_tokens": 9},
-            "is for backend = 'llama_cpp'",
-        ),
+        ({"backend": "transformers", "context_tokens": 9}, "is for backend = 'llama_cpp'"),
         ({"backend": "transformers", "base_url": "http://127.0.0.1:1/v1"}, "base_url is for"),
         ({"backend": "mock", "target": "mine.py:answer"}, "target is for backend = 'python'"),
         ({"backend": "scripted", "max_in_flight": 2}, "max_in_flight is for backend = 'openai'"),

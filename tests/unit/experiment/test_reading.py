@@ -91,68 +91,24 @@ def test_an_unknown_key_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("table", "line", "where"),
     [
-        (
-            "experiment",
-            "max_failed = -1",
-            "line 4",
-        ),
-        (
-            "experiment",
-            "max_queries = 0",
-            "line 4",
-        ),
-        (
-            "experiment",
-            'flip_check = "yes"',
-            "line 4",
-        ),
+        ("experiment", "max_failed = -1", "line 4"),
+        ("experiment", "max_queries = 0", "line 4"),
+        ("experiment", 'flip_check = "yes"', "line 4"),
         ("dataset", "limit = 2.0", "line 6"),
         ("dataset", 'limit = "2"', "line 6"),
         ("dataset", "path = 3", "line 6"),
-        (
-            "dataset",
-            'on_bad_row = "ignore"',
-            "line 6",
-        ),
-        (
-            "entities",
-            'embedding = ""',
-            "line 9",
-        ),
+        ("dataset", 'on_bad_row = "ignore"', "line 6"),
+        ("entities", 'embedding = ""', "line 9"),
         ("dataset", 'label = ""', "line 6"),
         ("attack", 'label = ""', "line 14"),
         ("entities", 'name = ""', "line 9"),
         ("victim", 'name = ""', "line 11"),
-        (
-            "entities",
-            'pooling = "max"',
-            "line 9",
-        ),
-        (
-            "victim",
-            'parser = "exakt"',
-            "line 11",
-        ),
-        (
-            "victim",
-            "temperature = -0.5",
-            "line 11",
-        ),
-        (
-            "victim",
-            "batch_size = 0",
-            "line 11",
-        ),
-        (
-            "experiment",
-            "max_usd = 0",
-            "line 4",
-        ),
-        (
-            "victim",
-            "price_in = 1.0",
-            "line 9",
-        ),
+        ("entities", 'pooling = "max"', "line 9"),
+        ("victim", 'parser = "exakt"', "line 11"),
+        ("victim", "temperature = -0.5", "line 11"),
+        ("victim", "batch_size = 0", "line 11"),
+        ("experiment", "max_usd = 0", "line 4"),
+        ("victim", "price_in = 1.0", "line 9"),
         ("attack", "label = 3", "line 14"),
         ("attack", 'use = "no"', "line 14"),
     ],
@@ -165,18 +121,7 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
 
 @pytest.mark.parametrize(
     ("table", "line", "where"),
-    [
-        (
-            "experiment",
-            'controls = "all"',
-            "line 4",
-        ),
-        (
-            "entities",
-            'recogniser = "spacy"',
-            "line 6",
-        ),
-    ],
+    [("experiment", 'controls = "all"', "line 4"), ("entities", 'recogniser = "spacy"', "line 6")],
 )
 def test_what_is_not_built_yet_is_refused(
     tmp_path: Path, table: str, line: str, where: str, said
@@ -187,34 +132,14 @@ def test_what_is_not_built_yet_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "where"),
     [
-        (
-            '"random"',
-            '"exhaustive"\nbudget = 8',
-            "line 13: entity_substitution",
-        ),
-        (
-            '"entity_substitution"',
-            '"entity_substitutoin"',
-            "line 12",
-        ),
-        (
-            'type = "drugs"',
-            'type = "drug"',
-            "line 7",
-        ),
+        ('"random"', '"exhaustive"\nbudget = 8', "line 13: entity_substitution"),
+        ('"entity_substitution"', '"entity_substitutoin"', "line 12"),
+        ('type = "drugs"', 'type = "drug"', "line 7"),
         ("[0, 1]", "[0, 1, 0]", "line 3"),
         ("[0, 1]", '[0, "1"]', "line 3"),
         ("[0, 1]", "7", "line 3"),
-        (
-            "[0, 1]",
-            "[]",
-            "line 3",
-        ),
-        (
-            '"x"',
-            '"a b"',
-            "line 2",
-        ),
+        ("[0, 1]", "[]", "line 3"),
+        ('"x"', '"a b"', "line 2"),
         ('name = "x"\n', "", "line 1"),
         ('vocabulary = "drugs"\n', "", "line 6"),
         ('type = "drugs"', "type = 3", "line 7"),
@@ -321,20 +246,14 @@ def test_a_key_of_a_role_can_be_set_from_the_command_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        (
-            LINES + "[[atack]]\nname = 'x'\n",
-            "e.toml, line 14",
-        ),
+        (LINES + "[[atack]]\nname = 'x'\n", "e.toml, line 14"),
         (LINES + "[zzz]\n", "e.toml, line 14"),
         ("attack = 3\n", "e.toml"),
         ("dataset = ['sample']\n", "e.toml"),
         (LINES.partition("[[attack]]")[0], "e.toml"),
         (LINES.partition("[[dataset]]")[0], "e.toml"),
         ("", "e.toml"),
-        (
-            with_line("victim", "use = false"),
-            "e.toml, line 9",
-        ),
+        (with_line("victim", "use = false"), "e.toml, line 9"),
     ],
 )
 def test_tables_are_checked(tmp_path: Path, text: str, where: str, said) -> None:
@@ -354,19 +273,10 @@ def test_tables_are_checked(tmp_path: Path, text: str, where: str, said) -> None
             "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
             "`medstress tune` chooses it by itself",
         ),
-        (
-            'sampler = "pwds"\nn = 1',
-            "or 'exhaustive', got 'pwds'; did you mean 'pdws'?",
-        ),
+        ('sampler = "pwds"\nn = 1', "or 'exhaustive', got 'pwds'; did you mean 'pdws'?"),
         ('sampler = "nearest"\nn = 1', "entity_substitution: sampler 'nearest' takes no n"),
-        (
-            "n = 1\nbudget = 0",
-            "entity_substitution: budget: expected at least 1, got 0",
-        ),
-        (
-            "n = 1\nbudget = 1001",
-            "entity_substitution: budget: expected at most 1000, got 1001",
-        ),
+        ("n = 1\nbudget = 0", "entity_substitution: budget: expected at least 1, got 0"),
+        ("n = 1\nbudget = 1001", "entity_substitution: budget: expected at most 1000, got 1001"),
         ("n = [1, 300]", "entity_substitution: n: expected at most 200, got 300"),
     ],
 )
@@ -507,13 +417,6 @@ class TestSet:
         self, tmp_path: Path, override: str, sentence: str
     ) -> None:
         assert refusal(tmp_path, LINES, override) == sentence
-
-
-def test_a_missing_file_is_refused_with_a_suggestion(tmp_path: Path, said) -> None:
-    (tmp_path / "experiment.toml").write_text("")
-    with pytest.raises(UsageError) as caught:
-        read_experiment(tmp_path / "experment.toml")
-    said(str(caught.value), "'experiment.toml'")
 
 
 @pytest.mark.parametrize("content", [b"[experiment", b"name = \xff", b"a = 1\na = 2\n"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medstress.core.calls import Choose, Compare, Message, Rank, Score, Tag
 from medstress.experiment.explain.calls import texts_of, with_texts
 from medstress.experiment.explain.masking import Masker, pieces, word_cuts
-from medstress.experiment.explain.tree import Tree, clustering_of, first_masks, tree_of
+from medstress.experiment.explain.shapley import Tree, first_masks, tree_of
 
 HARD = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \t\r\n\u00a0\u2028é💊"))
@@ -80,10 +80,6 @@ def test_a_tree_has_every_token_once_in_order(sizes: list[int]) -> None:
         return [branch] if isinstance(branch, int) else [*tokens(branch[0]), *tokens(branch[1])]
 
     assert (tokens(tree) if tree is not None else []) == list(range(sum(sizes)))
-    if tree is not None:
-        rows = clustering_of(tree, sum(sizes))
-        assert rows.shape == (sum(sizes) - 1, 4)
-        assert all(max(left, right) < sum(sizes) + i for i, (left, right, *_) in enumerate(rows))
 
 
 def test_a_longer_segment_leaves_the_tree_above_it_as_it_was() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import permutations
 
@@ -10,10 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.core.errors import UsageError
-from medstress.experiment.explain.shapley import Owen, check_installed, owen_values
-from medstress.experiment.explain.tree import Tree, tree_of
-from medstress.experiment.explain.turns import in_turns
+from medstress.experiment.explain.shapley import Owen, Tree, owen_values, tree_of
 
 Game = Callable[[NDArray[np.bool_]], list[float]]
 
@@ -152,35 +148,47 @@ def test_one_token_needs_no_search() -> None:
     assert rounds == [2]
 
 
-def test_what_a_search_raises_reaches_the_caller_and_closing_ends_its_thread() -> None:
-    def fails(ask: Callable[[int], int]) -> int:
-        raise ValueError(str(ask(1)))
+@pytest.mark.release
+@pytest.mark.parametrize("batch", [10, 64])
+def test_values_are_those_of_shap(batch: int) -> None:
+    shap = pytest.importorskip("shap", reason="compares with the package shap")
+    weights = np.random.default_rng(2).normal(size=(24, 3))
 
-    steps = in_turns(fails)
-    assert next(steps) == 1
-    with pytest.raises(ValueError, match="2"):
-        steps.send(2)
-    ended: list[str] = []
+    def game(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.tanh(np.asarray(masks, dtype=float) @ weights)
 
-    def waits(ask: Callable[[int], int]) -> int:
-        try:
-            return ask(1)
-        finally:
-            ended.append("ended")
+    class Masker:
+        shape = (1, 24)
+        immutable_outputs = True
 
-    steps = in_turns(waits)
-    next(steps)
-    steps.close()
-    for _ in range(1000):
-        if ended:
-            break
-        import time
+        def __init__(self, rows: list[list[float]]) -> None:
+            self.clustering = np.array(rows)
 
-        time.sleep(0.001)
-    assert ended == ["ended"]
+        def __call__(self, mask: NDArray[np.bool_], *_: object) -> tuple[NDArray[np.bool_]]:
+            return (mask.reshape(1, -1),)
 
+    rows: list[list[float]] = []
 
-def test_without_shap_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[explain\]'"):
-        check_installed()
+    def number(part: Tree) -> tuple[int, int]:
+        if isinstance(part, int):
+            return part, 1
+        (left, n_left), (right, n_right) = number(part[0]), number(part[1])
+        rows.append([left, right, 1, n_left + n_right])
+        return 23 + len(rows), n_left + n_right
+
+    tree = tree_of([10, 1, 13])
+    assert tree is not None
+    number(tree)
+    explainer = shap.PartitionExplainer(game, Masker(rows))
+    expected = explainer.explain_row(
+        np.zeros(24),
+        max_evals=120,
+        main_effects=False,
+        error_bounds=False,
+        outputs=None,
+        silent=True,
+        batch_size=batch,
+        fixed_context=None,
+    )
+    found, _ = owen(lambda mask: game(mask).tolist(), tree, 24, evaluations=120, batch=batch)
+    assert found.values == pytest.approx(expected["values"], abs=1e-12)

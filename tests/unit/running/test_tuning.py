@@ -193,10 +193,6 @@ class TestRefusals:
         told = self.refusal(tmp_path, "tune.budget=1", "tune.choices=as_published")
         assert told.startswith("[tune] budget = 1: with share = 1 the tuning trials are the report")
 
-    def test_nobody_vouches_for_a_success_while_n_is_tuned(self, tmp_path: Path) -> None:
-        told = self.refusal(tmp_path, "tune.metric=asr_valid")
-        assert "successes cannot be confirmed as valid while n is tuned; use asr_unrefuted" in told
-
     def test_a_wrong_value_of_the_attack_is_refused_with_its_line(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, text=f"{FILE}budgte = 3\n").startswith(
             "e.toml, line 13: unknown key 'budgte' of entity_substitution"

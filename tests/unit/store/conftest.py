@@ -7,7 +7,7 @@ import pytest
 from medstress.core.calls import Chosen
 from medstress.core.items import Question
 from medstress.store.reader import RunReader
-from medstress.store.registered_rows import BegunTrial
+from medstress.store.rows import BegunTrial
 from medstress.store.run_store import RunStore
 
 

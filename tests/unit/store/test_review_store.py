@@ -9,14 +9,14 @@ import pytest
 from medstress.core.errors import StoreError
 from medstress.store.chain import REVIEW_CHAIN, link
 from medstress.store.opening import ChainError
-from medstress.store.review_store import (
+from medstress.store.reviews import (
     FILE,
+    Review,
     ReviewStore,
     reviews_digests,
     stored_reviews,
     stored_rooms,
 )
-from medstress.store.reviews import Review
 
 
 def review(case="c", rater="A", word="yes", time="2026-01-01T00:00:00+00:00", **more):

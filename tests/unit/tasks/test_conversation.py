@@ -105,6 +105,18 @@ def test_a_letter_outside_json_is_read_by_the_victims_parser(said):
     assert (len(calls), found.answer) == (3, "B")
 
 
+@pytest.mark.parametrize(
+    ("parser", "said"),
+    [
+        ("exact", "B"), ("exact", '{"answer": "B"}'), ("first_four", "B) it is"),
+        ("first_four", 'A. {"answer": "B"}'), ("single_character", " B "),
+    ],
+)  # fmt: skip
+def test_the_papers_parsers_read_json_first_and_then_the_whole_reply(parser, said):
+    calls, found = drive(task(parser=parser), "Facts.", CONFIDENT, said)
+    assert (len(calls), found.answer) == (3, "B")
+
+
 @pytest.mark.parametrize("said", ["It is not B, that is sure.", "A or B.", "Das ist schwer."])
 def test_prose_without_a_letter_is_asked_for_again_and_never_counts(said):
     calls, found = drive(task(), "Facts.", CONFIDENT, said, ANSWER)

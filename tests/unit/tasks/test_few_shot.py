@@ -9,11 +9,9 @@ import pytest
 
 from medstress.core.calls import Chosen, Message
 from medstress.core.items import Candidate
-from medstress.tasks.few_shot import FewShot
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrappers import ShuffledOptions
-from medstress.tasks.wrapping import task_from_spec, wrapped
+from medstress.tasks.wrappers import FewShot, ShuffledOptions, task_from_spec, wrapped
 from medstress.testing import check_task, tiny_questions
 
 POOL = tuple(

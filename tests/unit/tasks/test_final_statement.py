@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
-from medstress.tasks.reading import final_statement
+from medstress.tasks.reading import PARSERS, final_statement, letter_read, unknown_marks
+from medstress.tasks.replies import Letter, Modification, Unreadable, read_reply
 
 DRUGS = ["Aspirin", "Warfarin", "Heparin", "Apixaban"]
 FUNGI = ["Fluconazole", "Amphotericin B", "Nystatin", "Caspofungin"]
@@ -374,6 +376,44 @@ CASES = [
     ("The answer is K+", IONS, None),
 ]
 
+CONSIDERED = [
+    # An option that is only looked at, with nothing concluded.
+    ("Let me check A first. A: Aspirin.", None),
+    ("A: Aspirin — let us consider it", None),
+    ("Let me check B.\nB: Warfarin", None),
+    ("I will go through the options one by one. A: Aspirin.", None),
+    ("First, A. Aspirin.", None),
+    ("Let's start with A. Aspirin", None),
+    ("Starting with option B: Warfarin.", None),
+    ("Consider C: Heparin.", None),
+    ("B) Warfarin - let me think about this one.", None),
+    ("C: Heparin. Let's look at this option first.", None),
+    # One option would harm, another one is to be chosen.
+    ("A. Aspirin would be dangerous here. Warfarin must be chosen.", "B"),
+    ("A. Aspirin would be harmful. Heparin should be selected.", "C"),
+    ("B: Warfarin would be too slow. Apixaban has to be picked.", "D"),
+    ("A. Aspirin would be fatal in this patient.", None),
+    ("Option A would be unsafe. Option C is to be preferred.", "C"),
+    # What only sounds alike.
+    ("Let me check A first. A is an antiplatelet. So the answer is C.", "C"),
+    ("Let me look at the options. C", "C"),
+    ("Let me look at the options\nC", "C"),
+    ("Let me look at the options.\nA: Aspirin", None),
+    ("Let me check A. C.", "C"),
+    ("Let me check. Heparin is fast. C. Heparin", "C"),
+    ("C. Heparin. Let me explain why the others are wrong.", "C"),
+    ("Looking at the options, C.", "C"),
+    ("If the valve is mechanical, warfarin must be chosen.", None),
+    ("Warfarin should not be chosen. C", "C"),
+    ("Warfarin must not be chosen.", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "letter"), CONSIDERED)
+def test_what_is_only_considered_is_no_answer(reply: str, letter: str | None) -> None:
+    assert final_statement(reply, DRUGS) == letter
+    assert final_statement(reply, DRUGS, is_cut=True) in (None, letter)
+
 
 @pytest.mark.parametrize(("reply", "options", "letter"), CASES)
 def test_a_reply_is_read_as_a_careful_reader_reads_it(
@@ -391,22 +431,33 @@ def test_of_a_reply_that_was_cut_off_only_a_statement_counts(reply: str) -> None
     assert final_statement(f"{reply}\nQuestion: Which", DRUGS, is_cut=True) == "C"
 
 
-PIECES = ["A, ", "A ", "A:\n", "answer is ", "(", "\n", "\\boxed{", "<think>", "[", " ", "correct "]
-PIECES += [
-    "I think ",
-    "The answer is A. ",
-    "A is right. ",
-    "|",
-    "Question:\n",
-    "A: 5%, ",
-    "wait ",
-    ".",
-]
+PIECES = (
+    "A ", "A, ", "A:\n", "A: 5%, ", "not ", "answer:", "answer is ", "Vitamin D ", "A and B, ", "(", ")",
+    "*", "\n", "[", "|", "correct ", "I think ", "The answer is A. ", "A is right. ", "let me check A. ",
+    "Question:\n", "wait ", "\\boxed{", "<think>", "<a_start>", "```", "> ", " ", ".", "\t", "\u0301",
+    '{"', '{"a":', '{"a":[', '{"a":"',
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", PIECES, ids=repr)
 def test_a_long_reply_is_read_in_well_under_a_second(piece: str) -> None:
-    for reply in (piece * 13_000, piece * (1_000_000 // len(piece))):
-        started = time.process_time()
-        final_statement(reply, DRUGS)
-        assert time.process_time() - started < 1
+    for reply in (piece * 13_000, f"answer{piece * (1_000_000 // len(piece))}A"):
+        for parser in PARSERS:
+            started = time.process_time()
+            letter_read(parser, reply, DRUGS)
+            assert time.process_time() - started < 1
+        unknown_marks(reply)
+        read_reply(reply, Letter)
+        assert time.process_time() - started < 2
+
+
+def test_the_end_of_a_very_long_reply_counts() -> None:
+    thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
+    assert letter_read("final_statement", f"{thought}\nThe answer is C.", DRUGS) == "C"
+
+
+def test_a_rewritten_question_without_measure_is_no_question() -> None:
+    told = {"added": [], "options": {"A": "x"}}
+    for n, is_read in ((100_000, True), (100_001, False)):
+        reply = json.dumps({**told, "modified_item": "x" * n})
+        assert isinstance(read_reply(reply, Modification), Unreadable) != is_read

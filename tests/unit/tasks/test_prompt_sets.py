@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +81,16 @@ def test_a_list_of_evidence_of_ones_own_is_read(tmp_path):
     assert words.groups == {"substance": ("beer",), "amount": ("daily",)}
     assert words.pairs == (("substance", "amount"),)
     assert load_prompts("misinformation").rules.evidence.strong == ()
+
+
+def test_the_assumption_that_the_docs_show_is_a_set(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "medfuzz.md").read_text("utf-8")
+    section = page.partition("## An assumption of your own")[2].partition("\n## ")[0]
+    _, attacker, rules = re.findall(r"```(?:toml)?\n(.*?)```", section, re.DOTALL)
+    shown = load_prompts(folder(tmp_path, attacker=attacker, rules=rules))
+    assert shown.rules.lever == "praise of new technology"
+    told = shown.instructions(max_words=80, attempts=5, allow_history=False)
+    assert all(f"- {kind.name}: " in told for kind in shown.rules.categories)
 
 
 KIND = 'lever = "x"\n[[category]]\nname = "a"\ndescription = "b"\n'

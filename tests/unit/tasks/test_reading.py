@@ -13,7 +13,7 @@ from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Unt
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.reading import PARSERS, is_over, without_thoughts
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import read_wraps, task_from_spec, wrapped
+from medstress.tasks.wrappers import read_wraps, task_from_spec, wrapped
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]  # its key is A
@@ -70,6 +70,10 @@ def test_a_label_that_was_cut_off_is_unreadable(parser: str, letter: str) -> Non
         ("No tags.\n", "No tags.\n"),
         ("<unused94>thought\nA?<unused95>C", "C"),
         ("[THINK]A?[/THINK]C", "C"),
+        ("[[reason]]A?[[/reason]]C", "C"),
+        ("<thinking_start>A?<thinking_end>C", "C"),
+        ("<|thought_begin|>A?<|thought_over|>C", "C"),
+        ("<thinking_start>A? The answer is A", ""),
         ("◁think▷A?◁/think▷C", "C"),
         ("<reflection>A?</reflection>C", "C"),
         ("<scratchpad>A?</scratchpad>C", "C"),

@@ -14,7 +14,7 @@ from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import wrapped
+from medstress.tasks.wrappers import wrapped
 
 N = 2000
 

@@ -14,13 +14,21 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore, listing
-from medstress.tasks.task import Task
+from medstress.tasks.multiple_choice import (
+    AnswerBy,
+    MultipleChoice,
+    Task,
+    TextScore,
+    break_tie,
+    listing,
+)
 from medstress.tasks.templates import load_template
-from medstress.tasks.ties import break_tie
-from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
-from medstress.tasks.wrapping import (
+from medstress.tasks.wrappers import (
+    Instructed,
+    Majority,
+    ShuffledOptions,
     calls_per_query,
+    orders,
     read_wraps,
     task_from_spec,
     wrapped,

@@ -17,13 +17,13 @@ from pydantic import Field
 from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
 from medstress.attacks.medfuzz.judge import CLEAN_SAMPLE, evidence, key_vote
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE, Attacker, RoleSession, Written
+from medstress.attacks.medfuzz.roles import Attacker, RoleSession, Written
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Prediction, parse_goal
-from medstress.core.queries import Predict, Steps, ask, clean_answer, note
+from medstress.core.queries import ATTACKER, JUDGE, Predict, Steps, ask, clean_answer, note
 from medstress.core.resources import Resources
 from medstress.core.text import edit_rows
 from medstress.tasks.prompt_sets import (

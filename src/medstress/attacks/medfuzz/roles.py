@@ -28,9 +28,9 @@ from medstress.tasks.prompt_sets import Rules, lettered, say
 from medstress.tasks.reading import DEFAULT, letter_read, without_thoughts
 from medstress.tasks.replies import LONGEST, Reply, Unreadable, objects_in, read_reply, schema_of
 
-ATTACKER, JUDGE = "attacker", "judge"
 MOST_INSERTIONS = 100
 """Most insertions in one attempt."""
+_QUOTES = '"“”'
 _LIKE = 0.6
 """Share of the question's words from which on a text is that question, written anew."""
 _SHORTEST_PLAN = 8
@@ -336,7 +336,9 @@ class Attacker:
         if len(lines) > 1 and lines[0].rstrip(" *").endswith(":"):
             lines = lines[1:]
         lines = [line for line in lines if not re.match(r"\W{0,4}[A-J]\W{0,2}[.:)]", line)]
-        whole = " ".join(lines).strip('"“”` ')
+        whole, own = " ".join(lines).strip("` "), self.item.question
+        whole = whole if own[0] in _QUOTES else whole.lstrip(_QUOTES)
+        whole = whole if own[-1] in _QUOTES else whole.rstrip(_QUOTES)
         end = whole.rfind(self.item.stem)
         return whole if end < 0 else whole[: end + len(self.item.stem)], None
 

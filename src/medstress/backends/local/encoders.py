@@ -62,6 +62,12 @@ _MAX_VECTORS = 20_000
 """Size of the cache of vectors: an attack changes one text of a pair and repeats the other."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 OUTSIDE = "O"
+_WHATS = {
+    "rank": "a multiple-choice head",
+    "compare": "a cross-encoder",
+    "classify": "a classifier of pairs",
+}
+"""Kind of calls -> the head that answers them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,14 +241,7 @@ class _Encoder(Backend):
 
     def too_long(self, calls: Sequence[Call]) -> list[str | None]:
         """As the tokenizer counts; a text to tag is read in windows."""
-        pairs = [
-            [(call.prompt, one) for one in call.options]
-            if isinstance(call, Rank)
-            else [(call.text_a, call.text_b)]
-            if isinstance(call, Compare | Classify)
-            else []
-            for call in calls
-        ]
+        pairs = [_texts_of(call) for call in calls]
         pieces = iter(self._pairs([pair for of_call in pairs for pair in of_call]))
         lengths = [max((len(next(pieces)) for _ in of_call), default=0) for of_call in pairs]
         failures = [too_long(length, self._longest) for length in lengths]
@@ -328,31 +327,74 @@ def _log_softmax(values: Sequence[float]) -> list[float]:
     return [value - total for value in values]
 
 
-class HeadBackend(_Encoder):
-    """Answers `rank` calls with a head for multiple choice, which scores (question, option) pairs.
+def _texts_of(call: Call) -> list[tuple[str, str]]:
+    """Return the pairs of texts that a head reads for a call."""
+    match call:
+        case Rank():
+            return [(call.prompt, option) for option in call.options]
+        case Compare() | Classify():
+            return [(call.text_a, call.text_b)]
+    return []
 
-    The log probabilities of a call are the log softmax of the head's values over its options, as in
-    the model's training. Pairs that several candidates of an item share are computed once.
+
+class PairBackend(_Encoder):
+    """Answers calls with a head that reads two texts together; a pair of several calls once.
+
+    - `rank`: a multiple-choice head scores (question, option) pairs. The log probabilities of a
+      call are the log softmax of its values over the options, as in the model's training.
+    - `compare`: a cross-encoder, whose only output is the score.
+    - `classify`: a head for sequences, whose log softmax over its labels is returned.
 
     Args:
-        loaded: a model of `AutoModelForMultipleChoice`.
+        loaded: a model with such a head.
+        kind: of the calls: `rank`, `compare` or `classify`.
+        read: turns the output of a cross-encoder into the score; by default they are the same.
         batch_size: the largest number of calls given to `answer` at once; None for the default.
+
+    Raises:
+        UsageError: the model has too many outputs for a score, or too few for labels.
     """
 
-    def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
-        super().__init__(loaded, "rank", "a multiple-choice head", batch_size=batch_size)
-        limits = (loaded.max_positions, loaded.tokenizer.model_max_length)
-        self._longest = min(limit for limit in limits if limit is not None)
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        kind: str,
+        read: Callable[[float], float] = float,
+        *,
+        batch_size: int | None = None,
+    ) -> None:
+        config, name = loaded.model.config, loaded.identity.name
+        n, labels = int(config.num_labels), tuple[str, ...]()
+        if kind == "compare" and n != 1:
+            raise UsageError(
+                f"model {name!r} has {n} outputs; expected one, the similarity (num_labels = 1): "
+                "it is a classifier of pairs, so fine-tune it as a regression"
+            )
+        if kind == "classify":
+            if n < 2:
+                raise UsageError(
+                    f"model {name!r} has one output, a score; expected one output per label: "
+                    "fine-tune it to sort pairs into labels"
+                )
+            labels = tuple(str(config.id2label[i]) for i in range(n))
+        super().__init__(loaded, kind, _WHATS[kind], batch_size=batch_size, labels=labels)
+        if kind == "rank":
+            limits = (loaded.max_positions, loaded.tokenizer.model_max_length)
+            self._longest = min(limit for limit in limits if limit is not None)
+        self._ranks, self._score = kind == "rank", read
         self._memo: ScoreMemo[Pieces] = ScoreMemo()
 
     def _model_logits(self, arrays: dict[str, Any]) -> Any:
+        if not self._ranks:
+            return super()._model_logits(arrays)
         # The second of three dimensions counts options; here every pair has one option.
         logits = self._loaded.model(**{name: one[:, None] for name, one in arrays.items()}).logits
         return logits[:, :1]
 
-    def _answered(self, calls: Sequence[Rank]) -> list[Reply]:
-        pairs = iter(self._pairs([(call.prompt, one) for call in calls for one in call.options]))
-        of_calls = [[next(pairs) for _ in call.options] for call in calls]
+    def _answered(self, calls: Sequence[Any]) -> list[Reply]:
+        texts = [_texts_of(call) for call in calls]
+        pairs = iter(self._pairs([pair for of_call in texts for pair in of_call]))
+        of_calls = [[next(pairs) for _ in of_call] for of_call in texts]
         failures = [
             too_long(max(map(len, of_call), default=0), self._longest) for of_call in of_calls
         ]
@@ -362,8 +404,8 @@ class HeadBackend(_Encoder):
         self._counters["tokens_naive"] += sum(len(pair) for of_call in ready for pair in of_call)
         values = iter(self._memo.complete(ready, self._compute))
         return [
-            failure or _ranked(of_call, next(values))
-            for of_call, failure in zip(of_calls, failures, strict=True)
+            failure or self._reply(call, tuple(map(len, of_call)), next(values))
+            for call, of_call, failure in zip(calls, of_calls, failures, strict=True)
         ]
 
     def _compute(self, calls: list[list[Pieces]], afresh: bool) -> list[list[Values]]:
@@ -372,101 +414,22 @@ class HeadBackend(_Encoder):
         values = dict(zip(distinct, self._read(distinct, _lists), strict=True))
         return [[values[pair] for pair in call] for call in calls]
 
-
-def _ranked(pairs: list[Pieces], values: list[Values]) -> Reply:
-    n_tokens = tuple(map(len, pairs))
-    if None in values:
-        return out_of_memory(max(n_tokens))
-    log_probs = _log_softmax([value[0] for value in values if value])
-    return Scored(log_probs=tuple(log_probs), n_tokens=n_tokens, tokens_in=sum(n_tokens))
-
-
-class _PairBackend(_Encoder):
-    """Answers calls about two texts that are read together."""
-
-    def _answered(self, calls: Sequence[Any]) -> list[Reply]:
-        pairs = self._pairs([(call.text_a, call.text_b) for call in calls])
-        failures = [too_long(len(pair), self._longest) for pair in pairs]
-        ready = [one for one, failure in zip(pairs, failures, strict=True) if failure is None]
-        self._counters["tokens_naive"] += sum(map(len, ready))
-        values = iter(self._read(ready, _lists))
-        return [
-            failure or self._reply(call, next(values), len(pair))
-            for call, pair, failure in zip(calls, pairs, failures, strict=True)
-        ]
-
-    def _reply(self, call: Any, values: Values, n_tokens: int) -> Reply:
-        if values is None:
-            return out_of_memory(n_tokens)
-        if not all(map(math.isfinite, values)):
-            return Failure(error=f"the model's output is {values}; its weights may be damaged")
-        return self._finite_reply(call, values, n_tokens)
-
-    @abstractmethod
-    def _finite_reply(self, call: Any, values: list[float], n_tokens: int) -> Reply: ...
-
-
-class CrossEncoderBackend(_PairBackend):
-    """Answers `compare` calls with a model of one output.
-
-    Args:
-        loaded: a model of `AutoModelForSequenceClassification` with one label.
-        read: turns the model's output into the score; by default they are the same.
-        batch_size: the largest number of calls given to `answer` at once; None for the default.
-
-    Raises:
-        UsageError: the model does not have exactly one output.
-    """
-
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        read: Callable[[float], float] = float,
-        *,
-        batch_size: int | None = None,
-    ) -> None:
-        n = int(loaded.model.config.num_labels)
-        if n != 1:
-            raise UsageError(
-                f"model {loaded.identity.name!r} has {n} outputs; expected one, the similarity "
-                "(num_labels = 1): it is a classifier of pairs, so fine-tune it as a regression"
-            )
-        super().__init__(loaded, "compare", "a cross-encoder", batch_size=batch_size)
-        self._score = read
-
-    def _finite_reply(self, call: Compare, values: list[float], n_tokens: int) -> Reply:
-        return Compared(score=self._score(values[0]), tokens_in=n_tokens)
-
-
-class PairClassifierBackend(_PairBackend):
-    """Answers `classify` calls with a head for sequences.
-
-    Args:
-        loaded: a model of `AutoModelForSequenceClassification` with two labels or more.
-        batch_size: the largest number of calls given to `answer` at once; None for the default.
-
-    Raises:
-        UsageError: the model has one output.
-    """
-
-    def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
-        config = loaded.model.config
-        n = int(config.num_labels)
-        if n < 2:
-            raise UsageError(
-                f"model {loaded.identity.name!r} has one output, a score; expected one output "
-                "per label: fine-tune it to sort pairs into labels"
-            )
-        labels = tuple(str(config.id2label[i]) for i in range(n))
-        what = "a classifier of pairs"
-        super().__init__(loaded, "classify", what, batch_size=batch_size, labels=labels)
-
-    def _finite_reply(self, call: Classify, values: list[float], n_tokens: int) -> Reply:
-        by_label = dict(zip(self.traits.labels, _log_softmax(values), strict=True))
+    def _reply(self, call: Any, n_tokens: tuple[int, ...], values: list[Values]) -> Reply:
+        if None in values:
+            return out_of_memory(max(n_tokens))
+        if isinstance(call, Rank):
+            log_probs = _log_softmax([value[0] for value in values if value])
+            return Scored(log_probs=tuple(log_probs), n_tokens=n_tokens, tokens_in=sum(n_tokens))
+        outputs = values[0] or []
+        if not all(map(math.isfinite, outputs)):
+            return Failure(error=f"the model's output is {outputs}; its weights may be damaged")
+        if isinstance(call, Compare):
+            return Compared(score=self._score(outputs[0]), tokens_in=n_tokens[0])
+        by_label = dict(zip(self.traits.labels, _log_softmax(outputs), strict=True))
         return Scored(
             log_probs=tuple(by_label[label] for label in call.labels),
-            n_tokens=(n_tokens,) * len(call.labels),
-            tokens_in=n_tokens,
+            n_tokens=n_tokens * len(call.labels),
+            tokens_in=n_tokens[0],
         )
 
 
@@ -598,8 +561,9 @@ def open_sentence_backend(options: BackendOptions) -> Backend:
     if any(
         str(name).endswith("SequenceClassification") for name in config.get("architectures") or ()
     ):
-        return CrossEncoderBackend(
+        return PairBackend(
             in_compute_thread(load_model)(options),
+            "compare",
             _activation(options.model, config),
             batch_size=options.batch_size,
         )

@@ -53,14 +53,8 @@ _MIN_NEW_SHARE = 0.5
 """A sequence is kept if its new tokens exceed both, as in a clean prompt but not a candidate."""
 _MAX_TOKENS = {"cpu": (1024, 4096), "cuda": (16384, 16384)}
 """Tokens of one forward pass of plain rows, and about those of tries, by type of device."""
-_MAX_NODES = 2048
-"""The most nodes of one trie; its mask has the square of this many entries."""
 _BLOCK = 128
-"""Nodes of a trie that attend in one product; keys after them are left out."""
-_FULL_ATTENTION = 2.8
-"""Nodes of a trie, per unit of hidden size h, at which attention costs as much as everything else.
-Per token and layer the linear layers take about 12 h^2 multiplications, attention 2 h for each node
-seen; the latter take twice as long on a CPU, with softmax and mask."""
+"""Nodes of a trie that attend in one product: to each other and to what is open before them."""
 _TRIE_OVERHEAD = 4.0
 """The cost of one more trie, in tokens."""
 _LARGE_BATCH = 16
@@ -101,12 +95,20 @@ class Trie:
     n_past: int = 0
     """Its length."""
 
-    @property
-    def hidden(self) -> npt.NDArray[np.bool_]:
-        """Which node must not see which, `(n, n)`."""
-        index = np.arange(len(self.tokens))
-        seen = (index[:, None] >= index) & (index[:, None] <= np.array(self.ends))
-        return np.asarray(~seen, dtype=np.bool_)
+    def blocks(self, size: int) -> Iterator[tuple[int, int, Ints, npt.NDArray[np.bool_]]]:
+        """Cut the nodes into blocks of up to `size`.
+
+        Yields:
+            (first, one past the last, nodes before the block that some of it sees: the path to its
+            first node, which of these and of the block each node of the block must not see).
+        """
+        ends = np.array(self.ends)
+        for start in range(0, len(ends), size):
+            own = np.arange(start, min(start + size, len(ends)))
+            above = np.flatnonzero(ends[:start] >= start)
+            keys = np.concatenate([above, own])
+            hidden = (own[:, None] < keys) | (own[:, None] > ends[keys])
+            yield start, start + len(own), above, hidden
 
     def path(self, node: int) -> list[int]:
         """Return a node and its ancestors, from the root: all whose descendants include it."""
@@ -126,8 +128,8 @@ def build_trie(targets: Sequence[Target], past: Layers | None = None, n_past: in
     ([1, 2, 3, 4, 7], [0, 1, 2, 2, 0], [3, 3, 2, 3, 4])
     >>> trie.nodes
     [[2], [1, 3], [4]]
-    >>> (~trie.hidden).astype(int)[:3, :3].tolist()
-    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    >>> [(start, stop, above.tolist()) for start, stop, above, _ in trie.blocks(3)]
+    [(0, 3, []), (3, 5, [0, 1])]
     """
     tokens: list[int] = []
     depths: list[int] = []
@@ -153,27 +155,22 @@ def build_trie(targets: Sequence[Target], past: Layers | None = None, n_past: in
     )
 
 
-def plan_tries(
-    targets: Sequence[Target], *, full_attention: float, overhead: float, n_past: int = 0
-) -> list[list[int]]:
-    """Decide which targets share a trie, at the least expected cost.
+def plan_tries(targets: Sequence[Target], *, max_nodes: int, n_past: int = 0) -> list[list[int]]:
+    """Decide which targets share a trie: as few nodes in all as the largest trie allows.
 
-    A large trie shares more, but its attention covers all pairs of nodes. A trie of n nodes costs
-    overhead + n + n^2 / full_attention, in units of one token through the linear layers. Dynamic
-    programming finds the cheapest cut of the targets in lexicographic order.
+    Dynamic programming finds the cheapest cut of the targets in lexicographic order.
 
     Args:
         targets: with the same kept beginning.
-        full_attention: the size at which attention costs as much as everything else.
-        overhead: cost of one more trie, in tokens.
+        max_nodes: the most nodes of a trie, except for a longer single target.
         n_past: length of the kept beginning.
 
     Returns:
         The indexes of the targets of each trie.
 
     >>> some = [Target((7, 8), 1), Target((1, 2, 3), 2), Target((1, 2, 4), 2)]
-    >>> plan_tries(some, full_attention=1000.0, overhead=0.0)
-    [[1, 2], [0]]
+    >>> plan_tries(some, max_nodes=3), plan_tries(some, max_nodes=2)
+    ([[1, 2, 0]], [[1, 2], [0]])
     """
     order = sorted(range(len(targets)), key=lambda index: targets[index].context)
     contexts = [targets[index].context for index in order]
@@ -183,8 +180,8 @@ def plan_tries(
 
     def cost(starts: Ints, stop: int) -> Floats:
         nodes = lengths[starts] + added[stop - 1] - added[starts]
-        too_long = (nodes > _MAX_NODES) & (starts < stop - 1)
-        return np.where(too_long, np.inf, overhead + nodes + nodes * nodes / full_attention)
+        too_long = (nodes > max_nodes) & (starts < stop - 1)
+        return np.where(too_long, np.inf, _TRIE_OVERHEAD + nodes)
 
     return [order[start:stop] for start, stop in cheapest_cut(len(order), cost)]
 
@@ -254,8 +251,8 @@ class _Row:
     """One row of tries on its way through the model."""
 
     tries: Sequence[Trie]
-    masks: list[Any]
-    """Added to the products of each trie's nodes, `(n, n)`."""
+    blocks: list[list[tuple[int, int, Any, Any]]]
+    """Of each trie, as `Trie.blocks`; what is hidden as numbers that are added to products."""
     layers: Layers = field(default_factory=list)
     """The row's own keys and values, of the layers so far."""
 
@@ -270,15 +267,23 @@ def _trie_attention(model: Any, tries: Sequence[Trie]) -> Iterator[Layers]:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)
-    masks = [
-        torch.zeros(len(trie.tokens), len(trie.tokens))
-        .masked_fill_(torch.from_numpy(trie.hidden), -torch.inf)
-        .to(model.device)
+    blocks = [
+        [
+            (
+                start,
+                stop,
+                torch.from_numpy(above).to(model.device),
+                torch.zeros(hidden.shape)
+                .masked_fill_(torch.from_numpy(hidden), -torch.inf)
+                .to(model.device),
+            )
+            for start, stop, above, hidden in trie.blocks(_BLOCK)
+        ]
         for trie in tries
     ]
     configs = {id(one.config): one.config for one in model.modules() if hasattr(one, "config")}
     before = [(config, config._attn_implementation) for config in configs.values()]
-    row = _Row(tries, masks)
+    row = _Row(tries, blocks)
     token = _row.set(row)
     try:
         for config in configs.values():
@@ -328,23 +333,24 @@ def _attend(
     lines = (query[0] * (size**-0.5 if scaling is None else scaling)).unflatten(0, (n_kv_heads, -1))
     attended = query.new_empty(n_nodes, n_heads, value.shape[-1])
     first = 0
-    for trie, own_mask in zip(row.tries, row.masks, strict=True):
+    for trie, blocks in zip(row.tries, row.blocks, strict=True):
         n, past = len(trie.tokens), trie.n_past
-        keys, values = key[0, :, first : first + n], value[0, :, first : first + n]
-        if past:
-            old_keys, old_values = (one[:, :past] for one in trie.past[number])
-            keys = torch.cat([old_keys.to(keys.device), keys], 1)
-            values = torch.cat([old_values.to(values.device), values], 1)
-        mask = own_mask.to(query.device)
-        for start in range(0, n, _BLOCK):
-            stop = min(start + _BLOCK, n)
+        own = [one[0, :, first : first + n] for one in (key, value)]
+        kept = [one[:, :past].to(query.device) for one in trie.past[number]] if past else []
+        kept = kept or [one[:, :0] for one in own]
+        for start, stop, above, mask in blocks:
+            seen, mask = above.to(query.device), mask.to(query.device)
+            keys, values = (
+                torch.cat([old, new[:, seen], new[:, start:stop]], 1)
+                for old, new in zip(kept, own, strict=True)
+            )
             asked = lines[:, :, first + start : first + stop].flatten(1, 2)
-            products = asked @ keys[:, : past + stop].mT
+            products = asked @ keys.mT
             if softcap is not None:
                 products = softcap * torch.tanh(products / softcap)
-            products.unflatten(1, (-1, stop - start))[..., past:].add_(mask[start:stop, :stop])
+            products.unflatten(1, (-1, stop - start))[..., past:].add_(mask)
             weights = torch.softmax(products, -1, dtype=torch.float32).to(values.dtype)
-            answers = (weights @ values[:, : past + stop]).unflatten(1, (-1, stop - start))
+            answers = (weights @ values).unflatten(1, (-1, stop - start))
             attended[first + start : first + stop] = answers.flatten(0, 1).transpose(0, 1)
         first += n
     return attended[None], None
@@ -430,7 +436,6 @@ class PrefixScorer:
         self._plain_tokens, self._trie_tokens = _MAX_TOKENS[
             "cuda" if loaded.device.type == "cuda" else "cpu"
         ]
-        self._full_attention = _FULL_ATTENTION * config.hidden_size
         self._window = attention_window(config)
         self.store = KvStore(_default_bytes(loaded) if kv_bytes is None else kv_bytes, kv_entries)
         self.path: Literal["tree", "plain"] = "plain"
@@ -502,12 +507,7 @@ class PrefixScorer:
         sizes: list[int] = []
         for beginning, places in sorted(by_past.items(), key=lambda one: -len(one[0])):
             same = [targets[place] for place in places]
-            for chosen in plan_tries(
-                same,
-                full_attention=self._full_attention,
-                overhead=_TRIE_OVERHEAD,
-                n_past=len(beginning),
-            ):
+            for chosen in plan_tries(same, max_nodes=self._trie_tokens, n_past=len(beginning)):
                 tries.append([places[i] for i in chosen])
                 trie = build_trie([same[i] for i in chosen], n_past=len(beginning))
                 sizes.append(len(trie.tokens))

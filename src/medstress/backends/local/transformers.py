@@ -8,12 +8,7 @@ from functools import partial
 from typing import Any
 
 from medstress.backends.local.batches import in_batches, release_memory
-from medstress.backends.local.encoders import (
-    CrossEncoderBackend,
-    HeadBackend,
-    PairClassifierBackend,
-    TokenClassificationBackend,
-)
+from medstress.backends.local.encoders import PairBackend, TokenClassificationBackend
 from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.prefix import MAX_ENTRIES
 from medstress.backends.local.scores import CausalScores, ScoreCalls, Seq2SeqScores
@@ -314,8 +309,8 @@ def open_backend(options: BackendOptions) -> Backend:
     if options.task == "ner":
         return TokenClassificationBackend(loaded, batch_size=options.batch_size)
     if options.task == "similarity":
-        return CrossEncoderBackend(loaded, batch_size=options.batch_size)
+        return PairBackend(loaded, "compare", batch_size=options.batch_size)
     if options.answer_by == "head":
-        made = PairClassifierBackend if options.task == "classification" else HeadBackend
-        return made(loaded, batch_size=options.batch_size)
+        kind = "classify" if options.task == "classification" else "rank"
+        return PairBackend(loaded, kind, batch_size=options.batch_size)
     return TransformersBackend(loaded, batch_size=options.batch_size, kv_bytes=options.kv_bytes)

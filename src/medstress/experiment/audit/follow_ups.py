@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import accumulate
 from typing import Any
 
@@ -20,8 +19,7 @@ from medstress.core.hashing import digest
 from medstress.core.text import edits_of
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.replay import Differs, NotHereError, Recorded
-from medstress.engine.requests import VICTIM, Purpose
-from medstress.engine.work import Work
+from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.experiment.audit.recorded import Bench
 from medstress.experiment.explain.explanation import Settings as ExplainSettings
 from medstress.experiment.explain.plan import explanations
@@ -57,7 +55,7 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
         if one.result.get("purpose") == Purpose.EXPLAIN:
             mask = ExplainSettings(**{key: spec[key] for key in ("mask", "evaluations", "batch")})
             masks.setdefault(digest(mask.as_json()), (mask, []))[1].append((one, spec["trial"]))
-    for mask, of_trials in masks.values() if find_spec("shap") else ():
+    for mask, of_trials in masks.values():
         yield from _explanations(bench, run, mask, of_trials)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,28 +26,24 @@ from medstress.engine.replay import (
     Differs,
     NotHereError,
     StoredAttack,
-    alike,
     compare,
     replay,
 )
-from medstress.engine.requests import VICTIM, Purpose
 from medstress.engine.trial import Trial
-from medstress.engine.work import Work
+from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.follow_ups import follow_ups, unplanned
 from medstress.experiment.audit.kept import kept_break
 from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.audit.verification import Verification
-from medstress.experiment.follow_ups import distances
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.chain import Break
 from medstress.store.database import FILE
-from medstress.store.inquiries import INQUIRIES
-from medstress.store.missing import no_run
-from medstress.store.opening import interpreting
+from medstress.store.opening import interpreting, no_run
 from medstress.store.reader import RunReader, StoredWork
-from medstress.store.review_store import reviews_digests, with_reviews
+from medstress.store.reviews import reviews_digests, with_reviews
 from medstress.store.root import SUPERSEDED, checked_root
+from medstress.store.views import INQUIRIES
 from medstress.store.whole_check import Whole, check_whole
 from medstress.version import __version__
 
@@ -128,7 +124,6 @@ class _Verifying:
         yield from self._trials()
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
-        yield from self._distances(stored)
         summary = summary_of(stored)
         for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
             yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
@@ -287,14 +282,6 @@ class _Verifying:
             purpose = stored.result.get("purpose", "a follow-up")
             self._found.why[f"{purpose}: its plan has changed since, or is not here"] += 1
             self._found.n_judged += 1
-
-    def _distances(self, run: Run) -> Iterator[Break]:
-        """Compute the distances of exhaustive searches again, where vectors are here."""
-        kept = {trial.number: list(trial.distances) for trial in run.trials if trial.distances}
-        with suppress(NotHereError):
-            for number, ends in distances(self._bench.prepared, run) if kept else ():
-                if not alike(ends, kept.get(number)):
-                    yield _break("findings", number, f"distances {ends}", str(kept.get(number)))
 
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""

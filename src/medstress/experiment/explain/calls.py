@@ -20,8 +20,7 @@ from medstress.core.calls import (
     Tag,
 )
 from medstress.core.errors import TrialError
-from medstress.tasks.flows import changed
-from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.multiple_choice import Flow, changed
 
 Texts: TypeAlias = tuple[str, ...]
 

@@ -17,9 +17,9 @@ from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
-from medstress.engine.asking import UnansweredError, answer_all
+from medstress.engine.asking import answer_all
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
-from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.work import CallRound, Purpose, UnansweredError
 from medstress.experiment.explain.calls import Texts, masked_flow
 from medstress.experiment.explain.masking import MASK, Mask, Masker, pieces, word_cuts
 from medstress.experiment.explain.outputs import Outputs, outputs_of
@@ -31,8 +31,8 @@ from medstress.experiment.explain.shapley import (
     Masks,
     Owen,
     owen_values,
+    tree_of,
 )
-from medstress.experiment.explain.tree import tree_of
 from medstress.tasks.victim import Victim
 
 DIGITS = 9

@@ -10,11 +10,10 @@ from medstress.analyses.explanations import PURPOSE
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.core.words import plural
-from medstress.engine.requests import Purpose
+from medstress.engine.work import Purpose
 from medstress.experiment.asking import ask
 from medstress.experiment.explain.explanation import Explanation, Settings
 from medstress.experiment.explain.plan import Selection, choose, explanations, most_calls
-from medstress.experiment.explain.shapley import check_installed
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import Watcher
 from medstress.experiment.stages import Stage
@@ -49,10 +48,9 @@ def run_explanations(
         Sentence on why not everything was explained; None if it was.
 
     Raises:
-        UsageError: shap is missing, or the selection cannot be explained.
+        UsageError: the selection cannot be explained.
         StoreError: the folder is a run of another experiment.
     """
-    check_installed()
     chosen = choose(Run.open(folder).trials, selection)  # before any model is loaded
     n = 2 * settings.evaluations * len(chosen)
     return ask(

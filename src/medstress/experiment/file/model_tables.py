@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
-from medstress.tasks.wrapping import read_wraps
+from medstress.tasks.wrappers import read_wraps
 
 _SHIPPED = ("transformers", "llama_cpp", "openai", "python", "scripted", "mock")
 _READERS = {

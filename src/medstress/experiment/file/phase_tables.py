@@ -27,9 +27,6 @@ class TuneTable(TomlTable):
     """Seed that draws the items that choose n."""
     grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
     """Values of n to try; 0 is allowed but never chosen."""
-    metric: Literal["asr", "asr_unrefuted"] = "asr"
-    """The rate to maximise; `asr_unrefuted` leaves out successes that a rule refutes, which
-    matters if attacks try variants of the key."""
     budget: Count | None = None
     """Budget of the tuning trials; default: the attack's."""
     random: bool = True
@@ -47,16 +44,6 @@ class TuneTable(TomlTable):
         if data.get("choices") == "as_released":
             defaults["grid"] = RELEASED_GRID
         return {**defaults, **data}
-
-    @field_validator("metric", mode="before")
-    @classmethod
-    def _metric(cls, value: Any) -> Any:
-        if value == "asr_valid":
-            raise ValueError(
-                "successes cannot be confirmed as valid while n is tuned; use asr_unrefuted, which "
-                "counts those that no rule refutes"
-            )
-        return value
 
     @field_validator("grid", mode="before")
     @classmethod

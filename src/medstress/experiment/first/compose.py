@@ -167,7 +167,8 @@ def _roles(attack: FirstAttack, victim: FirstVictim, overrides: Sequence[str]) -
     needed = ["attacker"] if "attacker" in attack.attack.needs else []
     sections = []
     for role in needed:
-        if any(each.replace(" ", "").startswith(f"role.{role}.") for each in overrides):
+        who = re.compile(rf"\s*role\.{role}\.(?:backend|model|base_url|target)\s*=")
+        if any(map(who.match, overrides)):
             continue
         if not victim.writes_text:
             raise UsageError(

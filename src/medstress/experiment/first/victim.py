@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.local.files import EMBEDDED
-from medstress.backends.server import address_of
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, from_base
@@ -84,6 +83,8 @@ def _model_place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
     if not given:
         raise UsageError(f"--model: expected {EXPECTED}, got an empty text")
     if choices.base_url is not None:
+        from medstress.backends.server import address_of
+
         server = {"backend": "openai", "model": given, "base_url": address_of(choices.base_url)}
         key = choices.api_key_env
         return server if key is None else {**server, "api_key_env": key}

@@ -16,8 +16,7 @@ from medstress.experiment.file.labels import victim_name
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim
-from medstress.tasks.wrappers import Wrapper
-from medstress.tasks.wrapping import gives_scores
+from medstress.tasks.wrappers import Wrapper, gives_scores
 
 _NEEDS_TURNS = "go on speaking after its answer"
 

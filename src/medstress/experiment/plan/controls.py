@@ -145,17 +145,26 @@ def _too_few(
     arm: ControlArm, datasets: Sequence[DatasetPart], groups: Sequence[GroupPart]
 ) -> str | None:
     """Say on how many items the control has too few variants; None if these are few."""
-    n_items, lacking = 0, list[str]()
-    for dataset in datasets:
-        for group in groups:
-            if (group.table is None) is ("names" in arm.needs):
-                continue
-            resources = group.resources_on(dataset)
-            for item in group.items(dataset):
-                if arm.of.obstacle(item, resources) is None:
-                    n_items += 1
-                    if not arm.fills(item, resources):
-                        lacking.append(item.id)
+    asked = [
+        (item, resources)
+        for dataset in datasets
+        for group in groups
+        if (group.table is None) is not ("names" in arm.needs)
+        for resources in (group.resources_on(dataset),)
+        for item in group.items(dataset)
+    ]
+    # Most controls have enough variants of nearly every text, whatever the attack asks about it.
+    is_plain = "names" not in arm.harmless.needs
+    lacking = [
+        item.id
+        for item, resources in asked
+        if not (is_plain and arm.harmless.n_variants(item, resources) >= arm.of.budget)
+        and arm.of.obstacle(item, resources) is None
+        and not arm.fills(item, resources)
+    ]
+    if not lacking:
+        return None
+    n_items = sum(arm.of.obstacle(item, resources) is None for item, resources in asked)
     if n_items - len(lacking) >= LEAST_FILLED * n_items:
         return None
     ids = list(dict.fromkeys(lacking))

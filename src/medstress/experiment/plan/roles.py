@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from medstress.attacks.medfuzz.roles import ATTACKER, JUDGE
 from medstress.attacks.protocol import ROLES
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Backend, Decoding
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.experiment.file.config import RolesTable, RoleTable, SignificanceTable, VictimTable
 from medstress.experiment.plan.parts import AttackPart, GroupPart, backend_options
 from medstress.tasks.victim import Victim

@@ -13,8 +13,8 @@ from medstress.experiment.file.config import LIMITS, Experiment, VictimTable
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.roles import RolePart, tables_of
+from medstress.store.counts import Price, Spending
 from medstress.store.run_store import RunStore
-from medstress.store.spending import Price, Spending
 from medstress.tasks.victim import Victim
 
 

@@ -16,11 +16,10 @@ from medstress.attacks.controls.neutral import (
     is_similar_length,
     neutral_control,
 )
-from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Consult
+from medstress.core.queries import ATTACKER, Consult
 from medstress.core.text import Edit
 from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
@@ -58,11 +57,17 @@ class Stock:
     """Calls to the writer."""
     shortage: str | None = None
     """Why there are too few texts."""
+    n_taken: int = 0
+    """Texts given out, repeats included."""
     _texts: list[Candidate] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
-    _n_taken: int = 0
     _n_useless: int = 0
     _reason: str = "the lexicon has no text of this form and length"
+
+    @property
+    def n_distinct(self) -> int:
+        """Different texts given out."""
+        return min(self.n_taken, len(self._texts))
 
     def take(self) -> Candidate:
         """Return the next text; from the first again once there are no others.
@@ -71,18 +76,18 @@ class Stock:
             TrialError: there is no text at all.
         """
         for _ in range(MAX_TRIES if self.writer is None and self._n_useless < MAX_TRIES else 0):
-            if self._n_taken < len(self._texts):
+            if self.n_taken < len(self._texts):
                 break
             self._keep(neutral_control(self.item, self.slots, self.rng))
         if not self._texts:
             raise TrialError(f"no control can be made: {self._reason}")
-        self._n_taken += 1
-        return self._texts[(self._n_taken - 1) % len(self._texts)]
+        self.n_taken += 1
+        return self._texts[(self.n_taken - 1) % len(self._texts)]
 
     def missing(self, n: int) -> int:
         """Return how many replies the writer should give so that n more texts are there."""
         first = 0 if self.n_asked else FIRST_STOCK
-        short = max(self._n_taken + n, LEAST_STOCK, first) - len(self._texts)
+        short = max(self.n_taken + n, LEAST_STOCK, first) - len(self._texts)
         if short <= 0 or self._n_useless >= MOST_USELESS:
             return 0
         return max(short, LEAST_ASKED)

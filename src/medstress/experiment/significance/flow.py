@@ -14,13 +14,12 @@ from typing import Any
 
 from medstress.analyses.families import ControlPrice, Null, Statistic
 from medstress.analyses.significance import STOP_AT
-from medstress.attacks.controls.neutral import text_of
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Goal, Outcome, Prediction
 from medstress.core.queries import Consult
 from medstress.engine.asking import Held
-from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.engine.inquiry import ConversationRequest, HoldConversations, Replies, StudyFlow
 from medstress.experiment.significance.controls import Stock, write
 from medstress.stats.permutation import TIE
 from medstress.tasks.victim import Victim
@@ -119,9 +118,6 @@ class Test:
     """Why it cannot be tested."""
     has_failed: bool = False
     """Whether a call failed, so that it may be asked again."""
-    texts: set[str] = field(default_factory=set)
-    n_tried: int = 0
-    """Texts tried, repeats included."""
 
     @property
     def calls(self) -> int:
@@ -144,14 +140,14 @@ class Test:
 
         A loop consists of several texts: thirty distinct texts make six loops of five.
         """
-        n_texts = len(self.texts)
+        n_texts, n_tried = self.success.stock.n_distinct, self.success.stock.n_taken
         return {
             "trial": self.success.trial,
             "original": self.original,
             "fuzz": self.fuzz,
             "n": self.n,
             "hard": self.n_hard,
-            "distinct": n_texts * self.n // self.n_tried if n_texts < self.n_tried else None,
+            "distinct": n_texts * self.n // n_tried if n_texts < n_tried else None,
             "calls": self.calls,
             "note": self.note if self.n or self.note else "its calls were spent on T and on texts",
         }
@@ -181,9 +177,6 @@ class _Control:
             self.text = self.test.success.stock.take()
         except TrialError as error:
             self.test.note = str(error)
-        else:
-            self.test.texts.add(text_of(self.text))
-            self.test.n_tried += 1
 
 
 def family_flow(successes: Sequence[Success], design: Design, price: ControlPrice) -> StudyFlow:

@@ -8,11 +8,12 @@ from typing import Any
 
 from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
 from medstress.attacks.medfuzz.edits import question_of
-from medstress.attacks.medfuzz.roles import JUDGE, replies
+from medstress.attacks.medfuzz.roles import replies
 from medstress.core.items import Candidate
+from medstress.core.queries import JUDGE
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study, StudyFlow
+from medstress.engine.inquiry import Study, StudyFlow
+from medstress.engine.work import Purpose
 from medstress.experiment.significance.plan import Tools
 from medstress.tasks.prompt_sets import lettered, say, texts_hash
 from medstress.tasks.replies import Unreadable, Vote

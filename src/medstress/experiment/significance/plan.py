@@ -19,22 +19,22 @@ from medstress.analyses.significance import family_of
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.gates import Draft, objections
-from medstress.attacks.medfuzz.roles import ATTACKER
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
+from medstress.core.queries import ATTACKER
 from medstress.core.seeding import rng_for
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
-from medstress.engine.requests import Purpose
-from medstress.engine.study import Study
+from medstress.engine.inquiry import Study
+from medstress.engine.work import Purpose
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.significance.controls import Stock, asks_writer
 from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim
 
 TEMPERATURE = 1.0
@@ -88,12 +88,11 @@ class Family:
     @property
     def price(self) -> ControlPrice:
         """The price of a control, with the likely statistic."""
-        own = getattr(self.tools.victim(self.trials[0]).task, "answer_by", None)
+        task = self.tools.victim(self.trials[0]).task
+        has_letters = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.LETTER
         return ControlPrice(
             null=Null(self.table.null),
-            statistic=(
-                Statistic.KEY_PROBABILITY if own is AnswerBy.LETTER else Statistic.SHARE_CORRECT
-            ),
+            statistic=Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT,
             attempts=self.attack.attempts,
             is_written=self.table.generator == "attacker",
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from medstress.analyses.results import LABELS, RESULTS, Row
-from medstress.analyses.scores import tables as score_tables
+from medstress.analyses.scores import table_of
 from medstress.analyses.shown import (
     Chart,
     Column,
@@ -56,20 +56,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _scores(run: PaperRun) -> Iterator[Part]:
-    yield from _of_scores(run, "scores", "needs tagged texts or sentence pairs")
-
-
-def _by_type(run: PaperRun) -> Iterator[Part]:
-    needs = "needs tagged texts with several types of entities"
-    yield from _of_scores(run, "scores_by_type", needs)
-
-
-def _of_scores(run: PaperRun, name: str, needs: str) -> Iterator[Part]:
     rows = _rows(run)
-    made = [one for one in score_tables(rows, LABELS) if one.name == name]
-    if not made:
-        raise Missing(needs)
-    yield renamed(made[0], name.replace("_", "-"), _notes(rows))
+    made = table_of(rows, LABELS)
+    if made is None:
+        raise Missing("needs tagged texts or sentence pairs")
+    yield renamed(made, "scores", _notes(rows))
 
 
 def _success(run: PaperRun) -> Iterator[Part]:
@@ -209,7 +200,7 @@ def _data(run: PaperRun, row: Row) -> str:
     tables = zip(manifest["datasets"], manifest["config"].get("dataset", ()), strict=False)
     kinds = {name: str(data.get("name")) for name, data in tables}
     kind = kinds.get(row.key.dataset, "")
-    types = sorted(row.scores.by_type) if row.scores else []
+    types = row.scores.parts if row.scores else ()
     return types[0] if kind == BC5CDR and len(types) == 1 else kind
 
 
@@ -264,8 +255,9 @@ def _trained(run: PaperRun) -> Iterator[Part]:
         rules=frozenset({len(made.rows)} if lines else ()),
     )
     yield from (one for one in training.tables() if one.rows)
-    for chart in (one for one in training.charts() if one.points):
-        yield replace(chart, name=f"training-{chart.name}")
+    yield from (
+        replace(one, name=f"training-{one.name}") for one in training.charts() if one.points
+    )
 
 
 def _printed(row: Mapping[str, str], key: str) -> Value:
@@ -293,7 +285,6 @@ ARAUJO2020 = Layout(
     of_questions=False,
     entries=(
         Made("scores", "Scores of clean and perturbed data", _scores),
-        Made("scores-by-type", "The same by type of entity", _by_type),
         Made("success", "Success within the budget", _success),
         Made(
             "noise-scores",

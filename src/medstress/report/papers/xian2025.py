@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from medstress.analyses.choice import (
@@ -33,13 +32,7 @@ from medstress.analyses.choice import (
     tuning_items,
     without,
 )
-from medstress.analyses.claims import (
-    CLAIMS,
-    paired,
-    rise_budget,
-    rises,
-    under_two_embeddings,
-)
+from medstress.analyses.claims import CLAIMS, shared_rule
 from medstress.analyses.coverage import NAMES
 from medstress.analyses.diversity import both_forms, names_by_seed, prompt_similarity
 from medstress.analyses.explanations import EXPLANATIONS
@@ -58,10 +51,7 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.success import at_budgets
-from medstress.analyses.tuning import ASR, UNREFUTED
-from medstress.analyses.tuning import read as reading
 from medstress.core.outcomes import Verdict
-from medstress.report.formats import number
 from medstress.report.papers import published
 from medstress.report.papers.cases import Case, cases_in_latex
 from medstress.report.papers.layout import Entry as Made
@@ -86,8 +76,6 @@ LEAST_EXPONENTS = 3
 MOST_PROFILES = 12
 SEARCH = ("random", "near", "far", "discrete_zoo")
 IN_ORDER = ("nearest", "farthest", "near", "far")
-OF_ZOO = ("similarity_threshold", "word_ranking")
-"""Rules of DiscreteZOO alone; its variants share a picture so that they can be compared."""
 
 
 # Tables of rates -------------------------------------------------------------------------------
@@ -440,10 +428,10 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
     ):
         points = tuple(
             Point(
-                x=n,
-                y=measures[i],
-                series=s.types,
-                panel=_panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
+                n,
+                measures[i],
+                s.types,
+                _panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
             )
             for s, n, *measures in values
             if measures[i].value is not None
@@ -452,17 +440,6 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
             yield Chart(
                 name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
             )
-    caption = "Success, diversity and similarity against n"
-    yield table("figure2-numbers", caption, values, _OF_N, n_labels=5, notes=notes)
-
-
-_OF_N: Sequence[Field[tuple[Setting, float, Estimate, Estimate, Estimate]]] = (
-    *_named(itemgetter(0), *_NAMES),
-    column("n", lambda row: row[1], "number"),
-    column("ASR@1 (%)", lambda row: row[2], "percent", key="asr"),
-    column("Diversity", lambda row: row[3], "score"),
-    column("Similarity", lambda row: row[4] if row[4].value is not None else None, "score"),
-)
 
 
 def _figure_3(run: PaperRun) -> Iterator[Part]:
@@ -494,9 +471,7 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
             (f"{s.place.victim}, published", (p := line_of("xian2025", s)) and p.asr),
         ):
             points += [
-                Point(x=model, y=values[m], series=METHODS[m], panel=at)
-                for m in MAIN
-                if values and m in values
+                Point(model, values[m], METHODS[m], at) for m in MAIN if values and m in values
             ]
     absent = {line.setting.place.victim for line in every} - {
         line.setting.place.victim for line in lines
@@ -514,7 +489,6 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
         points=tuple(points),
         notes=tuple(notes),
     )
-    yield _victims_down(lines, "figure3-numbers", notes)
 
 
 class _Curve(NamedTuple):
@@ -560,18 +534,12 @@ def _panels(
     """Group the attacks that have a curve by picture; rules are named where there are several."""
     panels: dict[str, list[Competitor]] = defaultdict(list)
     long = [one for one in attacks if one.budget >= LEAST_CURVE]
-    several = len({_shared_rule(one.setting) for one in long}) > 1
+    several = len({shared_rule(one.setting) for one in long}) > 1
     for one in long:
-        rule = _shared_rule(one.setting) if several else ""
+        rule = shared_rule(one.setting) if several else ""
         extra = (rule, one.setting.embedding if by_embedding else "")
         panels[_panel_of(one.setting, extra=extra)].append(one)
     return panels
-
-
-def _shared_rule(setting: Setting) -> str:
-    """Return the rules that separate a picture from others."""
-    parts = setting.rule.split(", ")
-    return ", ".join(part for part in parts if part.partition(" = ")[0] not in OF_ZOO)
 
 
 def _curve_name(one: Competitor, kept: Sequence[Competitor]) -> str:
@@ -629,7 +597,7 @@ def _curve_parts(
     )
     notes = (run.item_note(cells), *run.notes(cells), *([tuned] if choices else []), *few)
     points = [
-        Point(x=at.budget, y=at.estimate, series=name, panel=panel)
+        Point(at.budget, at.estimate, name, panel)
         for panel, name, attack, left_out in curves
         if (cell := without(attack.cell, left_out))
         for at in at_budgets(cell)
@@ -656,152 +624,19 @@ def _curve_parts(
         yield table(f"{name}-inflections", caption, rows, CURVES, n_labels=4, notes=notes)
 
 
-def _figure_4_embeddings(run: PaperRun) -> Iterator[Part]:
-    """Yield what another embedding changes, at fixed budgets of both curves."""
-    pairs = under_two_embeddings(one for one in run.attacks if one.budget >= LEAST_CURVE)
-    if not pairs:
-        raise Missing(
-            f"needs one attack under two embeddings, with a budget of {LEAST_CURVE} or more"
-        )
-    rows = []
-    for one, other in pairs:
-        budget = min(one.budget, other.budget)
-        second, first, change = rises([other.cell], [one.cell], budget)
-        at_budget = paired([other.cell], [one.cell], budget).estimate
-        rows.append(
-            (one, other, budget, first, second, change, one.share(budget), other.share(budget),
-             at_budget)
-        )  # fmt: skip
-    largest = max(row[2] for row in rows)
-    cells = [one.cell for both in pairs for one in both]
-    made = table(
-        "figure4-embeddings",
-        "How another embedding changes the curve, in per cent: the rise is the mean ASR over "
-        f"budgets 1 to {rise_budget(largest)}, the plateau the ASR at {largest} queries.",
-        rows,
-        _CHANGES_OF_CURVES,
-        n_labels=5,
-        notes=[
-            *run.notes(cells),
-            "Changes are paired: the same items under both embeddings.",
-        ],
-    )
-    n = made.n_labels
-    yield replace(made, heads=((("", n), ("rise", 3), ("plateau", 3)),))
-
-
-def _column(heading: str, key: str, at: int) -> Field[Any]:
-    return column(heading, lambda row: row[at], "percent", key=key)
-
-
-_CHANGES_OF_CURVES: Sequence[Field[Any]] = (
-    column("Model", lambda row: label(row[0].setting.place.victim)),
-    column("Questions", lambda row: f"{row[0].setting.place.dataset} {row[0].setting.types}"),
-    column("Method", lambda row: row[0].words),
-    column("Embeddings", lambda row: f"{row[0].setting.embedding} → {row[1].setting.embedding}"),
-    column("Budget", lambda row: str(row[2])),
-    _column("first", "rise_first", 3),
-    _column("other", "rise_other", 4),
-    _column("change", "rise_change", 5),
-    _column("first", "plateau_first", 6),
-    _column("other", "plateau_other", 7),
-    _column("change", "plateau_change", 8),
-)
-
-
-def _variants(run: PaperRun) -> Iterator[Part]:
-    """Yield what is left of the near regime's advantage without variants of the right answer."""
-    marked = [o for o in run.attacks if o.cell.attack.params.get("variants") == "mark"]
-    rows: list[tuple[Competitor, int, str, str, Estimate]] = []
-    sentences: list[str] = []
-    for near in (one for one in marked if one.method == "near"):
-        rivals = [o for o in marked if o.setting == near.setting and o.method == "random"]
-        for rival in rivals[:1]:
-            for budget in sorted({1, min(near.budget, rival.budget)}):
-                gains = []
-                for metric, words in ((ASR, "all successes"), (UNREFUTED, "not refuted")):
-                    gains.append(paired([near.cell], [rival.cell], budget, metric).estimate)
-                    ours, others = (
-                        one.cell.share(reading(one.cell, metric, budget)) for one in (near, rival)
-                    )
-                    rows += [
-                        (near, budget, "near", words, ours),
-                        (near, budget, "random", words, others),
-                        (near, budget, "near − random", words, gains[-1]),
-                    ]
-                sentences.append(f"{_advantage(near, budget)}: {_left(*gains)}.")
-    if not rows:
-        raise Missing(
-            'needs PDWS near and random sampling with variants = "mark" (choices = "as_published")'
-        )
-    notes = (
-        *run.notes(one.cell for one in marked),
-        "Paired by items. Not refuted: the search went on until a success that is not a variant of "
-        "the right answer. Whether the right answer is still right after it is unknown.",
-        *sentences,
-    )
-    yield Chart(
-        name="variants",
-        title="What near names gain over random ones",
-        kind="dots",
-        x="attack",
-        y="ASR, near minus random",
-        points=tuple(
-            Point(x=_advantage(near, budget), y=estimate, series=words)
-            for near, budget, name, words, estimate in rows
-            if name == "near − random"
-        ),
-        unit=False,
-        notes=notes,
-    )
-    caption = "The near regime with and without variants of the right answer"
-    yield table("variants-numbers", caption, rows, _ADVANTAGES, n_labels=6, notes=notes)
-
-
-def _advantage(near: Competitor, budget: int) -> str:
-    words = "1 query" if budget == 1 else f"{budget} queries"
-    return f"{_panel_of(near.setting)}, {near.words}, {words}"
-
-
-def _left(every: Estimate, unrefuted: Estimate) -> str:
-    low = every.ends[0]
-    if every.value is None or unrefuted.value is None or low is None or low <= 0:
-        # A share of an advantage that may be zero means nothing.
-        return "no clear advantage over random names to begin with"
-    return f"{number(unrefuted.value / every.value, 'percent')} % of the advantage is left"
-
-
-_ADVANTAGES: Sequence[Field[tuple[Competitor, int, str, str, Estimate]]] = (
-    *_named(lambda row: row[0].setting, "victim", "dataset", "types"),
-    column("Attack", lambda row: row[0].words),
-    column("Names", lambda row: row[2]),
-    column("Successes", lambda row: row[3]),
-    column("Budget", lambda row: row[1], "count"),
-    column("ASR (%)", lambda row: row[4], "percent", key="asr"),
-)
-
-
-def _names(run: PaperRun, prefix: str, needs: str) -> Iterator[Part]:
-    names = run.run.of(NAMES)
-    parts: list[Chart | Table] = []
-    if names is not None:
-        parts += [one for one in names.charts() if one.points]
-        parts += [one for one in names.tables() if one.rows]
-    chosen = [part for part in parts if prefix in part.name]
-    if not chosen:
-        raise Missing(needs)
-    for i, part in enumerate(chosen):
-        notes = run.notes(one.cell for one in run.attacks)
-        yield renamed(part, f"{prefix}-numbers" if i else prefix, notes)
-
-
-def _sweeps(run: PaperRun) -> Iterator[Part]:
-    needs = 'needs an attack with sampler = "exhaustive" that finished an item'
-    yield from _names(run, "sweeps", needs)
-
-
 def _words(run: PaperRun) -> Iterator[Part]:
-    yield from _names(run, "words", "needs first queries that replace or insert words")
+    names = run.run.of(NAMES)
+    parts: list[Chart | Table] = [*names.charts(), *names.tables()] if names else []
+    chosen = [one for one in parts if one.name in ("words", "edit-words") and not _is_empty(one)]
+    if not chosen:
+        raise Missing("needs first queries that replace or insert words")
+    notes = run.notes(one.cell for one in run.attacks)
+    for i, part in enumerate(chosen):
+        yield renamed(part, "words-numbers" if i else "words", notes)
+
+
+def _is_empty(part: Chart | Table) -> bool:
+    return not (part.points if isinstance(part, Chart) else part.rows)
 
 
 def _figure_5(run: PaperRun) -> Iterator[Part]:
@@ -847,7 +682,7 @@ def _case_parts(
     run: PaperRun, cases: Sequence[Case], name: str, *, one_each: bool
 ) -> Iterator[Part]:
     explained = run.run.of(EXPLANATIONS)
-    shown = [] if explained is None else [c for c in explained.cases if c.verdict == "flipped"]
+    shown = [] if explained is None else [one for one in explained.cases if one.is_success]
     shown = shown[:MOST_PROFILES]
     notes = [
         "Cases are chosen by a hash, not by how striking they are. A rule on names refutes a "
@@ -865,17 +700,13 @@ def _case_parts(
         return
     regimes = {case.regime: case for case in reversed(shown)}
     one_of = [regimes[r] for r in ("n<0", "n>0") if r in regimes] or shown[:1]
-    chosen = one_of if one_each else shown
-    charts = replace(explained, cases=chosen).charts()
+    charts = replace(explained, cases=one_of if one_each else shown).charts()
+    note = (
+        "Owen values of the prompt's tokens for the option that was answered, before and after the "
+        "edit; the darkest shade is the largest value of both prompts."
+    )
     for i, chart in enumerate(charts, start=1):
-        yield renamed(
-            chart,
-            f"{name}-profile-{i}",
-            [
-                "Owen values of the prompt's tokens for the option that was answered, before and "
-                "after the edit; the darkest shade is the largest value of both prompts."
-            ],
-        )
+        yield renamed(chart, f"{name}-profile-{i}", [note])
     for part in explained.tables():
         yield renamed(part, f"{name}-{part.name}")
 
@@ -911,12 +742,9 @@ XIAN2025 = Layout(
         Made("figure2", "Figure 2, the two regimes", _figure_2),
         Made("figure3", "Figure 3, success against model size", _figure_3),
         Made("figure4", "Figure 4, scaling with the budget", _figure_4),
-        Made("figure4-embeddings", "Figure 4, what the embedding changes", _figure_4_embeddings),
         Made("figure5", "Figure 5, one case per regime", _figure_5),
         Made("appendix-e", "Appendix E, cases", _appendix_e),
         Made("appendix-m", "Growth with the number of candidates M", _appendix_m),
-        Made("variants", "What is left of the near regime without variants", _variants),
-        Made("sweeps", "Success by distance, every name asked", _sweeps),
         Made("words", "Success by words replaced and inserted", _words),
         Made("claims", "Claims of the paper, tested", _claims),
     ),

@@ -23,8 +23,7 @@ from medstress.report.review.room import Room, stored_room
 from medstress.report.review.sample import ANSWER
 from medstress.report.review.shown import Shown
 from medstress.report.review.verdicts import refuse_second_version, reviews_from
-from medstress.store.review_store import ReviewStore
-from medstress.store.reviews import Place, Review, place
+from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
 """Of the file that the page gives."""

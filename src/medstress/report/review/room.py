@@ -26,7 +26,7 @@ from medstress.report.review.form import QUESTIONS, WORDS
 from medstress.report.review.records import Record, answer_records, judge_records, pairs_of
 from medstress.report.review.sample import ADJUDICATE, ANSWER
 from medstress.report.review.shown import Shown, planted, shown
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from medstress.report.review.page import room_page
 from medstress.report.review.room import Room
 from medstress.report.review.sample import ANSWER
 from medstress.report.review.verdicts import merge, refuse_second_version, reviews_from, saved_by
-from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import ReviewStore
 
 LONGEST_BODY = 64 << 10
 """Bytes of a request: a note is much shorter."""

@@ -10,7 +10,7 @@ from medstress.core.items import LETTERS, Question
 from medstress.core.sentences import EntityUnit
 from medstress.core.text import Edit
 from medstress.store.reviews import SECOND_ANSWER, WRONG_KEY
-from medstress.tasks.option_order import letters_in, order_of
+from medstress.tasks.multiple_choice import letters_in, order_of
 
 Part = tuple[bool, str]
 """(whether it is the entity in question, text)."""

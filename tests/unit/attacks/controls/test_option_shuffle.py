@@ -19,8 +19,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Verdict
 from medstress.core.text import Edit
 from medstress.engine.trial import Trial, conduct
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.option_order import order_of
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, order_of
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Majority, ShuffledOptions

@@ -162,6 +162,16 @@ def test_insertions_of_a_whole_question_are_noted_without_places():
     assert play.notes[0]["added"] == [{"text": CLERK, "where": "", "category": ""}]
 
 
+def test_quotes_that_are_the_questions_own_stay(monkeypatch):
+    item = ITEM.__class__(
+        id="q", context="A man coughs.", stem='Which drug does "he" need for his "cold"',
+        options=ITEM.options, key=ITEM.key,
+    )  # fmt: skip
+    monkeypatch.setitem(globals(), "ITEM", item)
+    play = Play(ONE, plan(), whole())
+    assert play.edited == [f"A man coughs. {CLERK}"]
+
+
 LOST_PLANS = [
     ("", "empty"),
     ("I would rather not.", "no JSON"),

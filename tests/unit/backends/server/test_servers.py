@@ -224,6 +224,16 @@ def test_a_fault_that_stays_fails_one_item_with_a_sentence(fault: str, said: str
     assert len(server.log) == 2
 
 
+def test_a_server_that_fails_is_spoken_of_at_once_and_only_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with FaultServer(faults=lambda _: "500") as server, backend_of(server, attempts=4) as backend:
+        backend.answer([LETTER, TEXT])
+    (warning,) = caplog.messages
+    assert "answered 500 (it says: " in warning
+    assert warning.endswith("; each request is tried up to 4 times")
+
+
 def test_an_answer_that_does_not_come_in_time_is_asked_for_again() -> None:
     with (
         FaultServer(faults=first("late"), late=5.0) as server,

@@ -1,11 +1,13 @@
-"""Rows of a run that are found or added: arms, items, trials, manifest entries and findings."""
+"""Rows of a run that are found or added, and what is read of them while it is written."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from medstress.core.calls import Answer
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
 from medstress.store.codec import encode_item
@@ -23,6 +25,33 @@ class BegunTrial(NamedTuple):
     """Whether it has a verdict."""
     journal: dict[int, tuple[bytes, str | None]]
     """Calls consumed before an interrupt: seq -> (key, error); empty for a finished trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFollowUp:
+    """A follow-up that has ended."""
+
+    id: str
+    purpose: str
+    place: tuple[str, ...]
+    """Data set, group, victim, attack and item."""
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An answer computed by this run."""
+
+    key: bytes
+    """Its cache key."""
+    victim: str
+    """Label of the victim of the trial that asked."""
+    role: str | None
+    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
+    answer: Answer
+    """The answer."""
+    seconds: float
+    """Time that a worker spent on it."""
 
 
 def find_or_add_arm(
