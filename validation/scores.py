@@ -1,67 +1,135 @@
-"""How often intervals of F1 and correlations hold the truth, and those of the worst of N arms."""
+"""How often intervals of F1, correlations and means hold the truth, and that of the worst arm."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from drawn_tables import stream
 from intervals import Cell
-from medstress.analyses.correlations import Correlated
-from medstress.analyses.entities import MATCHES, Matches
 from scipy.stats import binom
 
-from medstress.stats.estimate import quantile, sidak, wilson_ends
-from medstress.stats.resampling import bootstrapped
+from medstress.analyses.scores import Response, Sample
+from medstress.core.sentences import EntityUnit, TaggedText
+from medstress.core.trials import Answer
+from medstress.kinds.scores import CORRELATIONS, ENTITIES
+from medstress.stats.estimate import Estimate, quantile, sidak, wilson_ends
+from medstress.stats.resampling import bootstrapped, item_mean
 
-DOCUMENTS, PAIRS = (5, 10, 30, 100), (20, 40)
+DOCUMENTS, PAIRS = (5, 10, 30, 100), (20, 40, 80)
 LARGEST = 30
 """Entities of a document: 1 to so many, all sizes equally likely."""
-MATCHED, CORRELATION, SPURIOUS = 0.7, 0.3, 0.2
-"""Share of entities that are found, its intraclass correlation in a document, and marks that are
-no entity, for each that is one."""
-GOLD = 0.8
-"""Correlation of a model's scores with people's."""
+RECALL, ALIKE, SPURIOUS = (0.8, 0.5), 0.3, 0.2
+"""Share of entities that are found before and after, its intraclass correlation in a document, and
+marks that are no entity, for each that is one."""
+LINKED = 6
+"""Pairs that share a sentence: 1 to so many."""
+MOST_RUNS = 400
+"""Of samples whose answers are drawn one by one: seconds each; a coverage has an error of .011."""
 ARMS, ITEMS, LOST = (1, 6, 24), (40, 200, 600), (0.1, 0.3, 0.5)
+
+Ends = tuple[float, float]
+
+
+class Pair(NamedTuple):
+    """What scores read of a pair."""
+
+    id: str
+    score: float
 
 
 def documents(runs: int) -> list[Cell]:
-    """Coverage of the bootstrap of documents behind F1, and of pairs behind Pearson's r."""
-    cells = []
+    """Coverage of the bootstrap of documents behind F1 and means, and of pairs behind correlations.
+
+    Of F1 and correlations also that of their fall under an attack.
+    """
+    cells, runs = [], min(runs, MOST_RUNS)
+    clean, attacked = (2 * recall / (recall + SPURIOUS + 1) for recall in RECALL)
     for n in DOCUMENTS:
         rng = stream("documents", n)
-        truth = 2 * MATCHED / (1 + MATCHED + SPURIOUS)
-        ends = [_f1(rng, n) for _ in range(runs)]
-        cells.append({"score": "f1", "of": "documents", "n": n, **_held(ends, truth)})
-    for n in PAIRS:
-        rng = stream("pairs of scores", n)
-        ends = [_pearson(rng, n) for _ in range(runs)]
-        cells.append({"score": "pearson", "of": "pairs", "n": n, **_held(ends, GOLD)})
+        told = [_f1(rng, n) for _ in range(runs)]
+        for i, (score, truth) in enumerate({"f1": clean, "f1_drop": clean - attacked}.items()):
+            ends = [both[i] for both in told]
+            cells.append({"score": score, "of": "documents", "n": n, **_held(ends, truth)})
+        means = [_mean(rng, n) for _ in range(runs)]
+        cells.append({"score": "mean", "of": "documents", "n": n, **_held(means, 0.5)})
+    # Gold and error are normal with variance 1 each; Spearman's r is 6/pi arcsin(r/2).
+    r = np.sqrt(0.5)
+    truths = {"pearson": r, "spearman": 6 / np.pi * np.arcsin(r / 2)}
+    for of, n, name in product(("pairs", "linked pairs"), PAIRS, truths):
+        rng = stream("pairs of scores", of, n, name)
+        told = [_correlation(rng, n, name, of == "linked pairs") for _ in range(runs)]
+        for i, (score, truth) in enumerate({name: truths[name], f"{name}_drop": 0.0}.items()):
+            ends = [both[i] for both in told]
+            cells.append({"score": score, "of": of, "n": n, **_held(ends, truth)})
     return cells
 
 
-def _f1(rng: np.random.Generator, n: int) -> tuple[float, float]:
-    gold, k = rng.integers(1, LARGEST + 1, n), 1 / CORRELATION - 1
-    found = rng.binomial(gold, rng.beta(k * MATCHED, k * (1 - MATCHED), n))
-    marked = found + rng.poisson(SPURIOUS * gold)
-    sums = np.stack([found, marked, gold], axis=1).astype(np.float64)
-    return _ends(Matches(sums=dict.fromkeys(MATCHES, sums)), "f1")
+def _f1(rng: np.random.Generator, n: int) -> list[Ends]:
+    """Of documents of which half is as hard in both arms."""
+    k = 1 / ALIKE - 1
+    answers: list[list[Response]] = [[], []]
+    for i in range(n):
+        gold, shared = int(rng.integers(1, LARGEST + 1)), rng.random()
+        for arm, recall in zip(answers, RECALL, strict=True):
+            u = shared if rng.random() < 0.5 else rng.random()
+            easy = np.quantile(rng.beta(k * recall, k * (1 - recall), 400), u)
+            arm.append(_sentence(i, gold, rng.binomial(gold, easy), rng.binomial(gold, SPURIOUS)))
+    names = [str(i) for i in range(n)]
+    return _ends([Sample(ENTITIES, arm, names) for arm in answers], "f1")
 
 
-def _pearson(rng: np.random.Generator, n: int) -> tuple[float, float]:
-    gold = rng.normal(size=n)
-    scores = GOLD * gold + np.sqrt(1 - GOLD**2) * rng.normal(size=n)
-    return _ends(
-        Correlated(gold=gold, scores=scores[None], places=np.arange(n), n_clusters=n), "pearson"
-    )
+def _sentence(number: int, gold: int, hits: int, alarms: int) -> Response:
+    labels = ["B-A"] * gold + ["O"] * (alarms + 1)
+    marks = ["B-A"] * hits + ["O"] * (gold - hits) + ["B-A"] * alarms + ["O"]
+    tokens = tuple(f"t{i}" for i, _ in enumerate(labels))
+    text = TaggedText(id=f"s{number}", tokens=tokens, labels=tuple(labels))
+    unit = EntityUnit(text=text, entity=None)
+    return Response(unit, str(number), 0, Answer(None, text=" ".join(marks)))
 
 
-def _ends(sample: Matches | Correlated, name: str) -> tuple[float, float]:
-    estimate = bootstrapped(sample.value(name) or 0.0, sample.draws()[name], 0, "")
+def _mean(rng: np.random.Generator, n: int) -> Ends:
+    """Of 1 to 9 items a document; what a document adds to all of its items is drawn once."""
+    units = np.repeat(np.arange(n), rng.integers(1, 10, n))
+    shared, own = rng.normal(0, 0.15, n)[units], rng.normal(0, 0.1, len(units))
+    return _of(item_mean(np.clip(0.5 + shared + own, 0, 1), 0.0, units))
+
+
+def _correlation(rng: np.random.Generator, n: int, name: str, linked: bool) -> list[Ends]:
+    """Of pairs before and after; half of the error is that of all pairs that share a sentence."""
+    sizes = rng.integers(1, LINKED + 1, n) if linked else np.ones(n, int)
+    of = np.repeat(np.arange(n), sizes)
+
+    def half_shared() -> np.ndarray:
+        both = rng.normal(size=len(of)) + rng.normal(size=n)[of]
+        return np.asarray(np.sqrt(0.5) * both)
+
+    gold, names = half_shared(), [str(i) for i in range(n)]
+    samples = []
+    for scores in (gold + half_shared(), gold + half_shared()):
+        answers = [
+            Response(Pair(f"p{i:06}", float(g)), str(at), 0, Answer(None, (float(score),)))
+            for i, (g, at, score) in enumerate(zip(gold, of, scores, strict=True))
+        ]
+        samples.append(Sample(CORRELATIONS, answers, names))
+    return _ends(samples, name)
+
+
+def _ends(samples: Sequence[Sample], name: str) -> list[Ends]:
+    """Of a score before an attack, and of its fall."""
+    (before, after), draws = samples, [sample.draws[name] for sample in samples]
+    values = [sample.value(name) or 0.0 for sample in (before, after)]
+    fall = bootstrapped(values[0] - values[1], draws[0] - draws[1], 0, "")
+    return [_of(bootstrapped(values[0], draws[0], 0, "")), _of(fall)]
+
+
+def _of(estimate: Estimate) -> Ends:
     return estimate.ends[0] or 0.0, estimate.ends[1] or 0.0
 
 
-def _held(ends: list[tuple[float, float]], truth: float) -> Cell:
+def _held(ends: list[Ends], truth: float) -> Cell:
     low, high = np.array(ends).T
     too_low, too_high = float((high < truth).mean()), float((low > truth).mean())
     return {"coverage": 1 - too_low - too_high, "too_low": too_low, "too_high": too_high}
