@@ -57,4 +57,4 @@ def test_the_published_recipe_trains_on_the_train_split_alone(
     training, notes = run.summary()["training"], run.manifest()["training"]
     assert (notes["n_train"], notes["n_dev"]) == ((16 if path != "bc5cdr" else 40), 0)
     assert {row["against"] for row in training["rows"]} == {"original", "original twice"}
-    assert all(model["curve"][-1]["score"] is None for model in training["models"])
+    assert all(model["curve"][-1]["score"] is None for model in notes["models"])

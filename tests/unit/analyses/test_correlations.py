@@ -10,6 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from medstress.analyses.scores import Sample
 from medstress.kinds.scores import CORRELATIONS
+from medstress.stats.resampling import unit_weights
 from samples import of_pairs
 
 NAMES = ("pearson", "spearman")
@@ -46,6 +47,16 @@ def test_ties_have_mean_ranks(rows: list[tuple[int, int]]) -> None:
         assert value is None
     else:
         assert value == pytest.approx(scipy_mean("spearman", gold, scores[None]), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resamples_draw_whole_clusters(name: str) -> None:
+    draws = sample().draws[name]
+    weights = unit_weights(6)[:, PLACES]
+    for number in (0, 7, 1999):
+        repeated = np.repeat(np.arange(8), weights[number])
+        expected = scipy_mean(name, GOLD[repeated], SCORES[:, repeated])
+        assert draws[number] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -120,6 +120,18 @@ def test_scores_are_sums_over_all_entities() -> None:
     assert made.value("f1_relaxed") == 8 / 10
 
 
+def test_resamples_have_about_the_width_of_theory() -> None:
+    rng = np.random.default_rng(1)
+    hits, one = rng.random(800) < 0.7, np.ones(800)
+    draws = of_counts(zip(hits, hits, one, strict=True)).draws
+    # One entity a cluster and no false alarm: recall is a plain share r of known standard error,
+    # and F1 = 2 r / (1 + r), whose slope in r is 2 / (1 + r)^2.
+    r = float(hits.mean())
+    error = np.sqrt(r * (1 - r) / 800)
+    assert draws["recall"].std() == pytest.approx(error, rel=0.08)
+    assert draws["f1"].std() == pytest.approx(error * 2 / (1 + r) ** 2, rel=0.08)
+
+
 def test_the_randomisation_test_keeps_its_level() -> None:
     rng = np.random.default_rng(3)
     low = 0

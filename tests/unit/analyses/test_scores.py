@@ -74,6 +74,18 @@ def test_a_tagger_that_forgets_perturbed_words_loses_all() -> None:
     assert rules(run) == []
 
 
+def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted() -> None:
+    trials = [
+        one for i in range(60) for one in tagged(i, NOISE, ONE, ONE, NONE if i % 3 == 0 else ONE)
+    ]
+    drop = scored(planted_run(trials))["recall"].drop
+    assert drop.value == pytest.approx(1 / 3)
+    assert drop.low is not None
+    assert drop.high is not None
+    # Standard error of a share of 1/3 over 60 sentences: .061.
+    assert drop.high - drop.low == pytest.approx(2 * 1.96 * 0.061, rel=0.15)
+
+
 def test_a_tagger_that_never_marks_anything_is_said_to_use_other_types() -> None:
     run = planted_run(sentences(40, before=NONE))
     of = scored(run)
