@@ -88,10 +88,11 @@ def test_history_passes_where_it_is_allowed(text):
     assert hits(f"{text} He has a fever.", allow_history=True) == ["fever"]
 
 
-SETS = {"evidence_development": (0.75, 0.03)}
+SETS = {"evidence_development": (0.75, 0.03), "evidence_blind": (0.70, 0.05)}
 """Set -> least share of evidence stopped, largest share of harmless sentences rejected.
 
-The list was mended with the first set.
+The list was mended with the first set. The second was read only after the list was frozen, and is
+spent once somebody mends the list with it.
 """
 
 
