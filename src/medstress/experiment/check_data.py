@@ -24,17 +24,13 @@ from medstress.core.text import WHOLE
 from medstress.datasets.draw import draw
 from medstress.datasets.writing import row_from_question
 from medstress.entities.groups import typed_options, types_of
-from medstress.experiment.file.config import AttackTable, EntitiesTable
-from medstress.experiment.file.labels import group_labels
+from medstress.experiment.file.config import AttackTable, EntitiesTable, group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first.attack import find_attack
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData, read_data
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.first.data import Choices, FirstData, read_data
+from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
-from medstress.experiment.plan.sentence_groups import GROUP, free_group
+from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_groups, make_attacks
 from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
@@ -327,8 +323,9 @@ def check_data(
     written = None
     if kind.draws_names:
         tables = _tables(choices, data, overrides)
-        recognised = recognise_mentions(tables, base, [part], watcher.note, needs_all=False)
-        (part,), recognisers = recognised.datasets, recognised.recognisers
+        (part,), recognisers = recognise_mentions(
+            tables, base, [part], watcher.note, needs_all=False
+        )
         if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
             labels = group_labels(tables)
             types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}

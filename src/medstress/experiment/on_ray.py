@@ -35,7 +35,7 @@ from medstress.core.shards import MOST_SHARDS, Shard
 from medstress.core.words import plural
 from medstress.engine.progress import Progress
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.sources import Source, find_source
+from medstress.experiment.file.reading import Source, find_source
 from medstress.experiment.merging import merge_shards
 from medstress.experiment.opening import Wish
 from medstress.experiment.plan.roles import tables_of

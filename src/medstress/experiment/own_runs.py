@@ -20,10 +20,9 @@ from uuid import uuid4
 from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.file.config import Experiment, victim_labels
 from medstress.experiment.file.model_tables import VictimTable
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import tables_of
 from medstress.experiment.prepare import Watcher

@@ -22,15 +22,17 @@ from medstress.core.text import WHOLE, Edit
 from medstress.datasets.iob import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
-from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.plan.noise_resources import absence_remark
-from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups, make_attacks
-from medstress.experiment.plan.sentence_groups import (
+from medstress.experiment.plan.parts import (
     GROUP,
+    AttackPart,
+    GroupPart,
     check_field,
     free_group,
     kind_of_datasets,
+    load_groups,
+    make_attacks,
     sentence_resources,
 )
 from medstress.experiment.prepare import Watcher, resolve
@@ -230,7 +232,7 @@ def perturb(
     if not checked.entities and any("names" in part.attack.needs for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
-        datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
+        datasets = recognise_mentions(checked.entities, base, datasets, watcher.note)[0]
     resources = sentence_resources(noises, datasets, base) if noises else NoiseResources()
     written = list(_noise_rows(checked, noises, datasets, kind, resources))
     if substitutions:

@@ -12,8 +12,7 @@ from medstress.api.run import run
 from medstress.core.errors import StoreError, UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.testing import tiny_questions
 from rows import rows_of
 

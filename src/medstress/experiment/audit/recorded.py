@@ -43,14 +43,16 @@ from medstress.experiment.file.config import (
     ExperimentTable,
 )
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups
-from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.experiment.plan.sentence_groups import (
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    GroupPart,
     SentenceGroupPart,
     free_group,
+    load_groups,
     sentence_resources,
     with_names,
 )
+from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
@@ -444,7 +446,7 @@ class _Folder:
         if self.own is None:
             return victim
         tables, kind = self.own.experiment.victim, self.own.kind
-        from medstress.experiment.file.labels import victim_labels
+        from medstress.experiment.file.config import victim_labels
 
         for table, label in zip(tables, victim_labels(tables), strict=True):
             if label != victim.label:

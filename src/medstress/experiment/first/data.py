@@ -1,21 +1,46 @@
-"""The data of a first experiment: its table, and what the rows hold."""
+"""What a first experiment is made of, and its data: the table, and what the rows hold."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
-from medstress.experiment.first.choices import Choices
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.sentence_groups import kind_of_datasets
+from medstress.experiment.plan.parts import kind_of_datasets
 from medstress.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The values of a first experiment; a value of None stands for what fits."""
+
+    data: str
+    """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub."""
+    model: str
+    """A folder, a `.gguf` file, `file.py:function`, `mock`, `smollm2`, the name that the server at
+    `base_url` knows, or a hub id."""
+    base_url: str | None = None
+    """The address of a server."""
+    api_key_env: str | None = None
+    """The environment variable that holds the server's key."""
+    entities: tuple[str, ...] | None = None
+    """Groups: of `drugs`, `diseases`; default both."""
+    attack: str | None = None
+    """Name of an attack; default: what fits the data."""
+    budget: int | None = None
+    """Perturbed queries per item; default: the attack's."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Field -> its column in the data."""
+    answer_base: int | None = None
+    """The number of the first option where answers are numbers."""
+
 
 _PATHS = ("path", "perturbed", "annotations", "documents")
 _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")

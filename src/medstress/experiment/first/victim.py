@@ -12,8 +12,7 @@ from typing import Any
 
 from medstress.backends.local.files import EMBEDDED
 from medstress.core.errors import UsageError, did_you_mean, reason
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData, from_base
+from medstress.experiment.first.data import Choices, FirstData, from_base
 from medstress.files.reading import read_json, read_text
 
 EXPECTED = (

@@ -117,7 +117,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "records": attack_records(prepared),
-        "controls": prepared.controls.describe(),
+        "controls": {"left_out": prepared.left_out},
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),
