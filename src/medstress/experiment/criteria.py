@@ -97,8 +97,12 @@ def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
     ]
     if not judged:
         raise UsageError(f"{name}: where matches no row of the run, only parts of different rows")
-    if criterion.slice is not None:
-        _check_slice(prepared, criterion, name)
+    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
+    if criterion.slice is not None and criterion.slice.by not in by:
+        raise UsageError(
+            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
+            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
+        )
     attacks = {part.label: part for part in prepared.attacks}
     used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
     check_metric(
@@ -108,29 +112,16 @@ def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
         has_controls=any(controls_of(prepared, label) for label in attacks),
         name=name,
     )
-    if criterion.at_budget is not None:
-        _check_budget(criterion.at_budget, used, name)
-    if criterion.metric in OF_CONTROLS:
-        _check_control(prepared, criterion, used, name)
-
-
-def _check_slice(prepared: Prepared, criterion: RequireTable, name: str) -> None:
-    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
-    if criterion.slice is not None and criterion.slice.by not in by:
-        raise UsageError(
-            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
-            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
-        )
-
-
-def _check_budget(budget: int, attacks: Sequence[AttackPart], name: str) -> None:
-    for part in attacks:
+    budget = criterion.at_budget
+    for part in used if budget is not None else ():
         most = part.attack.budget
-        if most is not None and budget > most:
+        if most is not None and budget is not None and budget > most:
             raise UsageError(
                 f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
                 "lower one or raise the other"
             )
+    if criterion.metric in OF_CONTROLS:
+        _check_control(prepared, criterion, used, name)
 
 
 def controls_of(prepared: Prepared, attack: str) -> list[str]:
@@ -294,18 +285,13 @@ def check_metric(
 # -- the baseline runs that criteria compare with ------------------------------------------------
 
 
-def baseline_folder(base: Path, run: str) -> Path:
-    """Return the folder of a baseline run, which is relative to the experiment file."""
-    return base / Path(run).expanduser()
-
-
 def baseline_of(base: Path, run: str) -> Run:
     """Read a baseline run.
 
     Raises:
         UsageError: there is no run in the folder, or it is not complete.
     """
-    folder = baseline_folder(base, run)
+    folder = base / Path(run).expanduser()  # relative to the experiment file
     if not (folder / FILE).is_file():
         raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
     baseline = Run.open(folder)

@@ -94,14 +94,6 @@ def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
         run(tables, tmp_path / "run")
 
 
-def test_one_judge_is_asked(tables):
-    tables["role"]["judge"] = [{"backend": "mock"}]
-    assert [role.name for role in _opened(tables)] == ["attacker", "judge"]
-    tables["role"]["judge"] *= 2
-    with pytest.raises(UsageError, match="one judge is asked"):
-        prepare(tables)
-
-
 def _opened(tables):
     prepared = prepare(tables)
     with opened_victims(prepared, lambda _: None):

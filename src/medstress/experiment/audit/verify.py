@@ -43,6 +43,7 @@ from medstress.experiment.explain.explanation import Settings as ExplainSettings
 from medstress.experiment.explain.plan import explanations
 from medstress.experiment.explain.run import last_edits
 from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.medfuzz_tests import tools_of
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.mentions import mention_studies
@@ -72,7 +73,7 @@ def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator
     purposes = {one.result.get("purpose") for one in stored}
     if purposes & {Purpose.TRANSFER, Purpose.REUSE}:
         yield from _inquiries(bench, run)
-    tools = _tools(bench)
+    tools = tools_of(bench.prepared, bench.muted)
     if Purpose.JUDGE in purposes:
         yield from mention_studies(run.trials, tools)
     masks: dict[bytes, tuple[ExplainSettings, list[tuple[StoredWork, str]]]] = {}
@@ -93,22 +94,6 @@ def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
         experiment = prepared.experiment.model_copy(update={"analysis": changed})
         with suppress(NotHereError):  # names of a vocabulary that is not here
             yield from plan(replace(prepared, experiment=experiment), run)
-
-
-def _tools(bench: Bench) -> Tools:
-    prepared = bench.prepared
-    return Tools(
-        victims={victim.label: victim for victim in prepared.victims},
-        attacks={
-            part.label: part.attack
-            for part in prepared.attacks
-            if isinstance(part.attack, MedFuzz) and part.label not in bench.muted
-        },
-        roles=bench.decodings,
-        items={
-            (part.label, item.id): item for part in prepared.datasets for item in part.questions
-        },
-    )
 
 
 def _tests(run: Run, tools: Tools, spec: Mapping[str, Any]) -> Iterator[Work]:
@@ -164,13 +149,14 @@ def unplanned(
     Raises:
         Differs: a call has another key than its request.
     """
+    roles = {part.name: part.backend for part in bench.prepared.roles}
     for at, one in enumerate(calls):
         victims = bench.folds.get(stored.victim)
         if one.request is None or not victims:
             continue
         parts = orjson.loads(one.request)
         models = [victim.backend for victim in victims]
-        asked = models if one.role == VICTIM else [bench.roles[one.role]]
+        asked = models if one.role == VICTIM else [roles[one.role]]
         keys = {digest([model.identity.hash, *parts]) for model in asked}
         if one.key not in keys:
             raise Differs(at, f"key {min(keys).hex()}", one.key.hex())
@@ -271,6 +257,7 @@ class _Verifying:
         self._left = run.work_rows()
         self._n_rows = len(self._left)
         self._bench: Bench = recorded(run, own, version=is_ours)
+        self._roles = {part.name: part.backend for part in self._bench.prepared.roles}
 
     def breaks(self) -> Iterator[Break]:
         """Yield what does not agree, in order."""
@@ -394,7 +381,7 @@ class _Verifying:
         is_open = stored.verdict is None
         try:
             result = replay(
-                work, calls, self._bench.roles, overtime=overtime, is_open=is_open, as_stored=takes
+                work, calls, self._roles, overtime=overtime, is_open=is_open, as_stored=takes
             )
         except Differs:
             raise

@@ -235,15 +235,6 @@ class RolesTable(TomlTable):
     judge: JudgeTable | None = None
     """Says what it calls evidence in an edit, and whether reasonings mention it."""
 
-    @field_validator("judge", mode="before")
-    @classmethod
-    def _one(cls, value: Any) -> Any:
-        if isinstance(value, list) and len(value) == 1:
-            return value[0]
-        if isinstance(value, list):
-            raise ValueError("one judge is asked: leave the other tables [[role.judge]] out")
-        return value
-
 
 def wrong_prompt(value: Any) -> str | None:
     """Return why a value is not a valid `prompt`; None if it is valid.

@@ -306,8 +306,7 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         raise UsageError(f"--set {override!r}: {unknown('table', table, Experiment.model_fields)}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
     if table == "role" and isinstance(value, dict) and name:
-        found = value.setdefault(name, {})
-        return found if isinstance(found, list) else [found]
+        return [value.setdefault(name, {})]
     entries = value if isinstance(value, list) else [value]
     if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries

@@ -123,28 +123,25 @@ def _hides_options(victim: Victim) -> str | None:
 
 def _is_mute(victim: Victim) -> str | None:
     """Say why nothing can be said after the victim's answer; None if it holds a conversation."""
-    task = victim.task
+    task, traits = victim.task, victim.backend.traits
     if not isinstance(task, MultipleChoice):
         return "wrap and shots change what is asked, not what is said after it; leave them out"
-    return next(_reasons(task, victim), None)
-
-
-def _reasons(task: MultipleChoice, victim: Victim) -> Iterator[str]:
-    traits, by = victim.backend.traits, task.answer_by
+    by = task.answer_by
     if by in (AnswerBy.TEXT, AnswerBy.HEAD):
-        yield (
+        return (
             f'answer_by = "{by.value}" scores texts, so that nobody can {_NEEDS_TURNS}; use '
             'answer_by = "generate", or "letter" with a chat prompt'
         )
-    elif by is AnswerBy.LETTER and not task.template.chat:
-        yield (
+    if by is AnswerBy.LETTER and not task.template.chat:
+        return (
             f"its prompt is one text, so that nobody can {_NEEDS_TURNS}; use a chat prompt "
             '(prompt = "chat"), or answer_by = "generate"'
         )
     if not traits.in_turns:
-        yield f"its model has no turns, so that nobody can {_NEEDS_TURNS}; use a chat model"
+        return f"its model has no turns, so that nobody can {_NEEDS_TURNS}; use a chat model"
     if by is not AnswerBy.LETTER and "generate" not in traits.calls:
-        yield f"its back end generates no text, so that nobody can {_NEEDS_TURNS}"
+        return f"its back end generates no text, so that nobody can {_NEEDS_TURNS}"
+    return None
 
 
 def _own(victim: Victim) -> MultipleChoice | None:

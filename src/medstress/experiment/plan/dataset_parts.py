@@ -304,7 +304,6 @@ def recognise_mentions(
         name = users[0].recogniser
         if name == "given":
             _require_mentions(datasets)
-            _require_words(datasets)
             specs[key] = GIVEN
             continue
         note(f"mentions ({name})")
@@ -382,7 +381,10 @@ def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None
 
 
 def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
+    """Check that rows carry mentions and that none cuts a word, which plug-ins may give."""
     for dataset in datasets:
+        for item in dataset.all_items:
+            check_words(item)
         if not any(item.mentions for item in dataset.all_items):
             raise UsageError(
                 f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
@@ -421,10 +423,3 @@ def require_attackable(
         f"no item is attackable: no wrong option names an entity of type {wanted}: {why}, or find "
         'mentions with recogniser = "gazetteer"'
     ).with_command(datasets[0].check)
-
-
-def _require_words(datasets: Sequence[DatasetPart]) -> None:
-    """Check that no mention cuts a word; plug-ins and callers may give such items."""
-    for dataset in datasets:
-        for item in dataset.all_items:
-            check_words(item)

@@ -131,8 +131,17 @@ class GroupPart:
         return replace(self.resources, passages=passages)
 
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
-        """Return the items that its trials run over."""
-        return select_items(dataset, self)
+        """Return the items that its trials run over.
+
+        A group's limit draws among the attackable items. Items that are not attackable stay, so
+        that they are counted; they are never asked.
+        """
+        if self.table is None or self.table.limit is None:
+            return dataset.questions
+        attackable = [q for q in dataset.questions if typed_options(q, self.resources.types)]
+        drawn = {q.id for q in draw(attackable, self.table.limit, dataset.sample_seed)}
+        left_out = {q.id for q in attackable} - drawn
+        return tuple(q for q in dataset.questions if q.id not in left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,27 +309,9 @@ def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) 
     return f"group {label!r}: {n:,} of {total:,} names are {perturbations.lack}: never drawn"
 
 
-def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
-    """Return the items that a group's trials run over.
-
-    A group's limit draws among the attackable items. Items that are not attackable stay, so that
-    they are counted; they are never asked.
-    """
-    if group.table is None or group.table.limit is None:
-        return dataset.questions
-    attackable = [item for item in dataset.questions if _has_span(item, group.resources.types)]
-    drawn = {item.id for item in draw(attackable, group.table.limit, dataset.sample_seed)}
-    left_out = {item.id for item in attackable} - drawn
-    return tuple(item for item in dataset.questions if item.id not in left_out)
-
-
 def used_tables(experiment: Experiment) -> dict[str, Any]:
     """Return the completed configuration as JSON values, without unset keys."""
     return experiment.model_dump(mode="json", exclude_none=True)
-
-
-def _has_span(item: Question, types: frozenset[str]) -> bool:
-    return bool(typed_options(item, types))
 
 
 def free_group(
@@ -336,15 +327,18 @@ def free_group(
     if not free:
         return []
     needs_names = any("mentions" in needs for needs in free)
-    needs_drugs = any("drugs" in needs for needs in free)
-    names = NoNames()
+    names, drugs = NoNames(), DrugNames()
+    if any("drugs" in needs for needs in free):
+        from medstress.entities.drug_names import shipped_drug_names
+
+        drugs = shipped_drug_names()
     resources = Resources(
         group=LABEL,
         types=frozenset(),
         perturbations=names,
         names_in=_names_in if needs_names else None,
         noise=noise,
-        drugs=_shipped_drugs() if needs_drugs else DrugNames(),
+        drugs=drugs,
     )
     return [
         GroupPart(
@@ -364,12 +358,6 @@ def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> li
     return [
         replace(group, resources=replace(group.resources, names_in=_names_in)) for group in groups
     ]
-
-
-def _shipped_drugs() -> DrugNames:
-    from medstress.entities.drug_names import shipped_drug_names
-
-    return shipped_drug_names()
 
 
 def _names_in(text: str) -> list[str]:
