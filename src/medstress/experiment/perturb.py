@@ -18,7 +18,7 @@ from medstress.core.queries import Ask
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
-from medstress.core.text import WHOLE, Edit
+from medstress.core.text import WHOLE
 from medstress.datasets.iob import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
@@ -75,19 +75,18 @@ class Row:
 
 def perturbed_row(candidate: Edited, arm: PerturbedArm) -> Row:
     """Return a perturbed item as a row; mentions are left out, because their places have moved."""
+    rows = [asdict(edit) for edit in candidate.edits]
+    for row in rows:
+        if row["field"] == TOKENS:
+            row["replacement"] = row["replacement"].split()
+            del row["field"]
     return Row(
         id=candidate.item.id,
         values=candidate.item.changed(candidate.edits).row(),
-        edits=[_edit_row(edit) for edit in candidate.edits],
+        edits=rows,
         arm=arm,
         metadata=dict(candidate.item.metadata),
     )
-
-
-def _edit_row(edit: Edit) -> dict[str, Any]:
-    if edit.field != TOKENS:
-        return asdict(edit)
-    return {"start": edit.start, "end": edit.end, "replacement": edit.replacement.split()}
 
 
 def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:

@@ -322,7 +322,10 @@ class _Verifying:
             trial = replace(trial, victim=replace(trial.victim, too_long=too_long))
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench
-        yield from _wrong_counts(stored, calls)
+        n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
+        n_stored = stored.result.get("n_asked", 0)
+        if stored.verdict is not None and n_stored != n:
+            yield _break("verdicts", stored.ended, f"n_asked {n}", str(n_stored))
         why, redrawn = bench.why_judged(trial), None
         if why is None:
             redrawn = self._outcome(trial, stored, calls)
@@ -447,13 +450,6 @@ class _Verifying:
 
 def _break(table: str, row: int, expected: str, found: str) -> Break:
     return Break(table=table, row=row, expected=expected, found=found)
-
-
-def _wrong_counts(stored: StoredWork, calls: Sequence[StoredCall]) -> Iterator[Break]:
-    """Yield that a trial counts other queries than the ledger has."""
-    n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
-    if stored.verdict is not None and stored.result.get("n_asked", 0) != n:
-        yield _break("verdicts", stored.ended, f"n_asked {n}", str(stored.result.get("n_asked")))
 
 
 def odd_edits(

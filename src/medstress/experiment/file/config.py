@@ -234,12 +234,10 @@ class EntitiesTable(TomlTable):
     @field_validator("distance")
     @classmethod
     def _distance(cls, value: str) -> str:
-        from pydantic_core import PydanticCustomError
-
         from medstress.entities.distances import wrong_distance
 
         if reason := wrong_distance(value):
-            raise PydanticCustomError("distance", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @field_validator("type", mode="before")
@@ -250,12 +248,10 @@ class EntitiesTable(TomlTable):
     @field_validator("type")
     @classmethod
     def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        from pydantic_core import PydanticCustomError
-
         from medstress.entities.groups import wrong_type
 
         if reason := wrong_type(value):
-            raise PydanticCustomError("type", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @model_validator(mode="after")
@@ -383,19 +379,20 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
     Raises:
         UsageError: two victims have the same name.
     """
-    return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
+    entries = []
+    for table in tables:
+        own = {
+            "wrap": "+".join(entry["name"] for entry in table.wrap) or None,
+            "prompt": shown_prompt(table.prompt),
+        }
+        keys = {**table.model_dump(exclude={"use", "wrap"}), **own}
+        entries.append((table.name, victim_name(table), keys))
+    return unique_labels("victim", entries)
 
 
 def victim_name(table: VictimTable) -> str:
     """Return the default name of a victim."""
     return table.model or table.target or table.backend
-
-
-def _victim_keys(table: VictimTable) -> dict[str, Any]:
-    """Return the keys that tell victims of one name apart, as labels show them."""
-    wraps = "+".join(entry["name"] for entry in table.wrap)
-    own = {"wrap": wraps or None, "prompt": shown_prompt(table.prompt)}
-    return {**table.model_dump(exclude={"use", "wrap"}), **own}
 
 
 def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -165,10 +165,8 @@ class VictimTable(TomlTable):
     @field_validator("prompt", mode="before")
     @classmethod
     def _prompt(cls, value: Any) -> Any:
-        from pydantic_core import PydanticCustomError
-
         if reason := wrong_prompt(value):
-            raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @field_validator("wrap", mode="before")

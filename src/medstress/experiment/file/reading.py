@@ -164,7 +164,11 @@ def check_experiment(
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
         # An entry that is switched off may name something that is not built or not installed.
         kept = [dict(row) for row in rows]
-        used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
+        used = [
+            i
+            for i, row in enumerate(kept)
+            if not (table in ARRAYS and row.get("use", True) is False)
+        ]
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
@@ -180,7 +184,13 @@ def check_experiment(
         if reason := _unknown_dataset(victim.get("prompt"), datasets):
             place = where.key("victim", "prompt", where.place_of("victim", index))
             raise UsageError(f"{place}: {reason}")
-    return _validate(cleaned, where)
+    from pydantic import ValidationError
+
+    attacks = [_attack_table(row, where, i) for i, row in enumerate(cleaned.get("attack", ()))]
+    try:
+        return Experiment.model_validate({**cleaned, "attack": attacks} if attacks else cleaned)
+    except ValidationError as failure:
+        refuse(failure, where)
 
 
 def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[str, Any]:
@@ -205,10 +215,6 @@ def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[st
             role = {**own, **role}
         addressed[name] = role
     return {name: addressed[name] for name in roles}
-
-
-def _is_off(table: str, row: Mapping[str, Any]) -> bool:
-    return table in ARRAYS and row.get("use", True) is False
 
 
 def require_tables(
@@ -248,17 +254,6 @@ def _check_built(table: str, row: Mapping[str, Any], where: Where, index: int) -
     if isinstance(name, str) and name and not registry.is_installed(kind, name):
         error = registry.unknown_name(kind, name)
         raise UsageError(f"{where.key(table, key, index)}: {error}") from error
-
-
-def _validate(raw: Mapping[str, Any], where: Where) -> Experiment:
-    from pydantic import ValidationError
-
-    rows = raw.get("attack", ())
-    attacks = [_attack_table(row, where, index) for index, row in enumerate(rows)]
-    try:
-        return Experiment.model_validate({**raw, "attack": attacks} if attacks else raw)
-    except ValidationError as failure:
-        refuse(failure, where)
 
 
 def _attack_table(row: Mapping[str, Any], where: Where, index: int) -> Any:

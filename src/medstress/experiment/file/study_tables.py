@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from medstress.analyses.families import MAX_CALLS
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable, distinct
@@ -25,7 +24,7 @@ class TuneTable(TomlTable):
     paper's maximum, which is optimistic and labelled so."""
     sample_seed: Seed = 0
     """Seed that draws the items that choose n."""
-    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
+    grid: Annotated[tuple[float, ...], Field(min_length=1, strict=False)] = GRID
     """Values of n to try; 0 is allowed but never chosen."""
     budget: Count | None = None
     """Budget of the tuning trials; default: the attack's."""
@@ -44,11 +43,6 @@ class TuneTable(TomlTable):
         if data.get("choices") == "as_released":
             defaults["grid"] = RELEASED_GRID
         return {**defaults, **data}
-
-    @field_validator("grid", mode="before")
-    @classmethod
-    def _grid(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("grid")
     @classmethod
@@ -212,26 +206,21 @@ class TrainTable(TomlTable):
     @model_validator(mode="after")
     def _of_equal_steps(self) -> TrainTable:
         if self.twice and self.patience:
-            raise PydanticCustomError(
-                "patience",
+            raise ValueError(
                 "twice = true compares models with equal numbers of steps, but with patience = "
-                "{patience} each may stop early; set patience to 0 or leave it out, or leave out "
-                "twice",
-                {"patience": self.patience},
+                f"{self.patience} each may stop early; set patience to 0 or leave it out, or leave "
+                "out twice"
             )
         return self
 
     @model_validator(mode="after")
     def _folded(self) -> TrainTable:
         if self.folds and isinstance(self.dev, dict):
-            raise PydanticCustomError(
-                "folds",
+            raise ValueError(
                 "with folds the dev data are a share of the training data, such as dev = 0.2, or 0",
             )
         if self.folds and self.data not in ({}, TRAIN_SPLIT):
-            raise PydanticCustomError(
-                "folds", "with folds the attacked data are the training data; leave out 'data'"
-            )
+            raise ValueError("with folds the attacked data are the training data; leave out 'data'")
         return self
 
     @field_validator("seeds", mode="before")
@@ -249,28 +238,20 @@ class TrainTable(TomlTable):
         names = [entry.name for entry in found]
         for name in names:
             if name in (ORIGINAL, ORIGINAL_TWICE, UNTRAINED) or names.count(name) > 1:
-                raise PydanticCustomError(
-                    "adversarial",
-                    "two models would be called {name}; give one of them a label",
-                    {"name": repr(name)},
-                )
+                raise ValueError(f"two models would be called {name!r}; give one of them a label")
         return found
 
 
 def _entry(value: Any) -> AdversarialTable:
     if not isinstance(value, dict):
-        raise PydanticCustomError("adversarial", 'expected tables such as {attack = "swap_noise"}')
+        raise ValueError('expected tables such as {attack = "swap_noise"}')
     try:
         return AdversarialTable.model_validate(value)
     except ValidationError as failure:
         error = failure.errors()[0]
         key = ".".join(map(str, error["loc"]))
         known = ", ".join(AdversarialTable.model_fields)
-        raise PydanticCustomError(
-            "adversarial",
-            "key {key}: {reason} (keys: {known})",
-            {"key": repr(key), "reason": error["msg"].lower(), "known": known},
-        ) from None
+        raise ValueError(f"key {key!r}: {error['msg'].lower()} (keys: {known})") from None
 
 
 PLACES = ("dataset", "group", "victim", "attack")

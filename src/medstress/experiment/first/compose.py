@@ -19,7 +19,7 @@ _WIDEST = 40
 """Characters of a key and its value that comments in a table are still aligned with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Key:
     """One key of a table."""
 
@@ -161,20 +161,18 @@ def _title(data: FirstData) -> str:
 
 def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
     keys = [
-        Key(name="name", value=name, remark=f"the run is kept in runs/{name}"),
-        Key(name="seeds", value=[0], remark=_REMARKS["seeds"]),
-        Key(name="max_queries", value=10000, remark="stop cleanly after so many", is_off=True),
+        Key("name", name, f"the run is kept in runs/{name}"),
+        Key("seeds", [0], _REMARKS["seeds"]),
+        Key("max_queries", 10000, "stop cleanly after so many", is_off=True),
     ]
     if data.kind.has_parts:
-        keys.append(
-            Key(name="controls", value=True, remark="as much noise outside entities", is_off=True)
-        )
+        keys.append(Key("controls", True, "as much noise outside entities", is_off=True))
     if victim.table["backend"] == "openai":
         keys.append(
             Key(
-                name="max_usd",
-                value=5.0,
-                remark="stop cleanly at this price; needs price_in and price_out below",
+                "max_usd",
+                5.0,
+                "stop cleanly at this price; needs price_in and price_out below",
                 is_off=True,
             )
         )
@@ -184,7 +182,7 @@ def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
 def _dataset(data: FirstData) -> Section:
     keys = _keys(data.table)
     if not data.table.get("limit"):
-        keys.append(Key(name="limit", value=200, remark="a random sample of so many", is_off=True))
+        keys.append(Key("limit", 200, "a random sample of so many", is_off=True))
     understood = data.part.loaded.understood
     return Section(header="[[dataset]]", keys=keys, before=" ".join(understood.split()))
 
@@ -203,15 +201,15 @@ def _victim(victim: FirstVictim) -> Section:
         if victim.table.get("answer_by") == "generate":
             keys.append(
                 Key(
-                    name="max_new_tokens",
-                    value=128,
-                    remark="more for a model that reasons before it answers",
+                    "max_new_tokens",
+                    128,
+                    "more for a model that reasons before it answers",
                     is_off=True,
                 )
             )
         keys += [
-            Key(name="price_in", value=0.15, remark="US dollars a million tokens", is_off=True),
-            Key(name="price_out", value=0.6, is_off=True),
+            Key("price_in", 0.15, "US dollars a million tokens", is_off=True),
+            Key("price_out", 0.6, is_off=True),
         ]
     return Section(header="[[victim]]", keys=keys)
 
@@ -268,6 +266,4 @@ def _criterion(data: FirstData) -> Section:
 
 def _keys(table: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> list[Key]:
     known = {**_REMARKS, **(remarks or {})}
-    return [
-        Key(name=name, value=value, remark=known.get(name, "")) for name, value in table.items()
-    ]
+    return [Key(name, value, known.get(name, "")) for name, value in table.items()]

@@ -89,7 +89,11 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
             settles it.
         DataError: a bad row.
     """
-    table = {**guess_dataset(choices.data), **_reading_keys(choices)}
+    table = dict(guess_dataset(choices.data))
+    if choices.columns:
+        table["columns"] = dict(choices.columns)
+    if choices.answer_base is not None:
+        table["answer_base"] = choices.answer_base
     for key in _PATHS:
         if key in table:
             table[key] = from_base(str(table[key]), base)
@@ -134,15 +138,6 @@ def from_base(given: str, base: Path) -> str:
     if path.is_absolute() or base.resolve() == Path.cwd().resolve():
         return given
     return Path(os.path.relpath(path.absolute(), base.resolve())).as_posix()
-
-
-def _reading_keys(choices: Choices) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if choices.columns:
-        found["columns"] = dict(choices.columns)
-    if choices.answer_base is not None:
-        found["answer_base"] = choices.answer_base
-    return found
 
 
 def _given(table: Mapping[str, Any], base: Path) -> Path:

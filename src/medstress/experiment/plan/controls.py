@@ -62,7 +62,11 @@ def stored_attacks(
                 kept.append(_part(part, prefix, arm))
             elif wanted is None or wanted is True or (wanted and name in wanted):
                 controls.append(_part(part, prefix, arm))
-    _check_labels([*kept, *controls])
+    labels = [part.label for part in (*kept, *controls)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UsageError(
+            f'attack "{NAME}": two arms are called {twice[0]!r}; give the tables labels'
+        )
     return kept, controls
 
 
@@ -110,13 +114,6 @@ def _check_seeds(arms: Sequence[AttackedArm], seeds: Sequence[int]) -> None:
                 f"[experiment] seeds: the file holds the edits of {arm.stored.label!r} for "
                 f"seeds [{listed}], not for {', '.join(map(str, lost))}; write seeds = [{listed}]"
             )
-
-
-def _check_labels(parts: Sequence[AttackPart]) -> None:
-    labels = [part.label for part in parts]
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise UsageError(f'attack "{NAME}": two arms are called {twice!r}; give the tables labels')
 
 
 def without_stored(
@@ -172,13 +169,17 @@ def control_arms(
     """
     names = () if isinstance(wanted, bool | None) else tuple(wanted)
     for name in names:
-        _check_name(name)
+        if name not in CONTROLS:
+            raise UsageError(
+                f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
+                f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
+            )
     arms: list[AttackPart] = []
     left_out: LeftOut = {}
     for part in attacks:
         if wanted is False or not _is_controlled(part):
             continue
-        of_attack = CONTROLS if wanted is True else names or (_default(part),)
+        of_attack = CONTROLS if wanted is True else names or (part.attack.control or DEFAULT,)
         for name in of_attack:
             control: Control = make_attack(name, {})  # type: ignore[assignment]
             if (reason := control.unfit(part.attack)) is not None:
@@ -190,10 +191,6 @@ def control_arms(
     return arms, left_out
 
 
-def _default(part: AttackPart) -> str:
-    return part.attack.control or DEFAULT
-
-
 def _is_controlled(part: AttackPart) -> bool:
     """Return whether an attack takes right answers away, so that chance has to be told apart.
 
@@ -202,14 +199,6 @@ def _is_controlled(part: AttackPart) -> bool:
     """
     takes_nothing = isinstance(part.attack, Control | Unasked)
     return QUESTIONS in part.attack.takes and part.attack.is_judged and not takes_nothing
-
-
-def _check_name(name: str) -> None:
-    if name not in CONTROLS:
-        raise UsageError(
-            f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
-            f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
-        )
 
 
 def fitting_arms(

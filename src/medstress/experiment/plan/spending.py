@@ -16,24 +16,20 @@ from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
 
-def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
-    """Return the price of every victim that has one, by label."""
-    tables = list(tables)
-    return {
-        label: Price(usd_in=table.price_in, usd_out=table.price_out)
-        for label, table in zip(victim_labels(tables), tables, strict=True)
-        if table.price_in is not None and table.price_out is not None
-    }
+def payers(experiment: Experiment) -> dict[str, VictimTable]:
+    """Return the table of every victim, by label, and of every role, by `role.NAME`."""
+    tables = experiment.victim
+    victims: dict[str, VictimTable] = dict(zip(victim_labels(tables), tables, strict=True))
+    return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
 
 
 def all_prices(experiment: Experiment) -> dict[str, Price]:
     """Return the price of every victim and role that has one, by payer."""
-    roles = {
-        f"role.{name}": Price(usd_in=table.price_in, usd_out=table.price_out)
-        for name, table in tables_of(experiment.role).items()
+    return {
+        payer: Price(usd_in=table.price_in, usd_out=table.price_out)
+        for payer, table in payers(experiment).items()
         if table.price_in is not None and table.price_out is not None
     }
-    return prices_of(experiment.victim) | roles
 
 
 def check_prices(experiment: Experiment) -> None:
@@ -42,21 +38,17 @@ def check_prices(experiment: Experiment) -> None:
     Raises:
         UsageError: a price is missing; names the victim or role.
     """
-    tables = experiment.victim
     if experiment.experiment.max_usd is None:
         return
-    prices = prices_of(tables)
-    for name, role in tables_of(experiment.role).items():
-        if role.backend == "openai" and f"role.{name}" not in all_prices(experiment):
+    prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
+    for payer, table in payers(experiment).items():
+        is_role = payer in roles
+        is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
+        if payer not in prices and not is_free:
             raise UsageError(
-                f"max_usd cannot be kept: [role.{name}] has no price; give price_in and "
-                "price_out, US dollars per million tokens (0 where it costs nothing)"
-            )
-    for label, table in zip(victim_labels(tables), tables, strict=True):
-        if label not in prices and (table.backend == "openai" or not prices):
-            raise UsageError(
-                f"max_usd cannot be kept: victim {label!r} has no price; give price_in and "
-                "price_out, US dollars per million tokens (0 where it costs nothing)"
+                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
+                "no price; give price_in and price_out, US dollars per million tokens (0 where it "
+                "costs nothing)"
             )
 
 
