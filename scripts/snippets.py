@@ -144,7 +144,8 @@ def _check_keys(given: dict[str, Any]) -> None:
     """
     from medstress.experiment.file.config import Experiment
 
-    if "project" in given:  # a package's file, not an experiment
+    # A package's file, or the rules of a set of prompts, which tests of MedFuzz read from the page.
+    if "project" in given or "lever" in given:
         return
     tables = {key: value for key, value in given.items() if key in Experiment.model_fields}
     loose = {key: value for key, value in given.items() if key not in tables}

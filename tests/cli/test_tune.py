@@ -52,9 +52,6 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
             row for row in Run(bench.out).summary()["results"] if row["attack"] == choice["attack"]
         )
         assert choice["reported_on"]["estimate"] == held_out["asr"]
-    asked, paid = (sum(grid[name] for grid in result["grids"]) for name in ("n_asked", "n_paid"))
-    shared = f"share its answer: of {asked:,} queries {paid:,} were computed."
-    assert shared in " ".join(told.out.split())
     n_calls = len(bench.received())
     again = tune()
     said, _, rest = again.out.partition("\n")

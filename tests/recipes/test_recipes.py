@@ -342,3 +342,12 @@ def test_relative_paths_of_a_recipe_start_from_the_current_folder(small, tmp_pat
     assert prepared.base == tmp_path
     assert len(prepared.groups[0].perturbations.names) == 48
     assert prepared.given["experiment"] == recipes.text_of("xian2025-figure5")
+
+
+def test_the_ablation_crosses_threshold_and_ranking_at_one_budget() -> None:
+    tables = read_experiment(Path("xian2025-ablation")).attack
+    arms = [table.parameters for table in tables if table.name == "discrete_zoo"]
+    crossed = {(arm["similarity_threshold"], arm["word_ranking"]) for arm in arms}
+    assert len(arms) == len(crossed) == 4
+    assert [len(set(values)) for values in zip(*crossed, strict=True)] == [2, 2]
+    assert len({arm["budget"] for arm in arms}) == 1

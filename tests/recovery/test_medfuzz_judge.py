@@ -125,7 +125,7 @@ def test_without_a_judge_the_list_decides_and_says_what_it_misses(folder: Path) 
     done = run(tables(attacker="feverish"), folder / "run")
     assert flipped(done) == {"tiny-0", "tiny-1"}
     assert row_of(done, "attempts")["lost_by_reason"]["evidence"] >= 7
-    assert "about a third of clinical evidence" in done.report()
+    assert "about a sixth of clinical evidence" in done.report()
     assert "No judge looked at the edits" in done.summary()["verdict"]["lines"][2]
     judged = run(tables("knowing"), folder / "judged")
     assert "No judge" not in judged.summary()["verdict"]["lines"][2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shlex
 import signal
 import sqlite3
@@ -149,16 +148,6 @@ def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, whole, 
         assert bench.rows(out) == whole.rows
 
 
-@pytest.mark.release
-def test_a_full_disk_is_named_whenever_it_fills_up(bench, capsys):
-    with mounted(bench.root / "mount", "size=20m") as folder:
-        for size in range(80, 400, 40):
-            remount(folder, f"size={size}k")
-            if bench.run(out=folder / "run") == 0:
-                break
-            assert "is full" in capsys.readouterr().err
-
-
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
@@ -177,22 +166,6 @@ def limited(bench, limit):
         timeout=60,
         check=False,
     )
-
-
-@pytest.mark.release
-def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(bench, workbench):
-    whole = bench.root / "whole"
-    assert bench.run(out=whole) == 0
-    for limit in (60_000, 100_000):
-        done = limited(bench, limit)
-        assert done.returncode == 2, done.stderr
-        assert done.stderr.startswith(SENTENCE.format(folder=bench.out))
-        assert one_line(done.stderr)
-        assert done.stdout == ""
-    assert bench.run() == 0
-    assert sound(bench.out)
-    assert bench.rows() == bench.rows(whole)
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ for _name in WRITES:
 @pytest.fixture
 def small(bench, workbench, monkeypatch):
     """Few questions, so that every write can have its turn."""
-    bench.write_items([row for row in workbench.questions(6) if row["id"] in ("q0", "q2", "q5")])
+    bench.write_items([row for row in workbench.questions(6) if row["id"] in ("q0", "q5")])
     bench.tables["experiment"]["seeds"] = [0]
-    bench.tables["attack"] = [bench.attack("random", budget=3), bench.attack("nearest", budget=3)]
+    bench.tables["attack"] = [bench.attack("random", budget=2), bench.attack("nearest", budget=2)]
     bench.tables["victim"][0]["batch_size"] = 2
     monkeypatch.setattr(running, "RunStore", Stopping)
     # Hundreds of runs: spare each the look at git and at the installed packages.
@@ -128,8 +128,8 @@ def test_a_crash_before_any_write_changes_no_trial_and_reports_every_lost_call(
     whole = small.runs / "whole"
     assert not go(small, whole)
     n_writes, expected = Stopping.n_writes, small.rows(whole)
-    assert len(expected) == 3 * 2
-    assert n_writes > 30
+    assert len(expected) == 2 * 2
+    assert n_writes > 20
     prompts = {prompt for _, prompt in small.received(small.root / "whole.jsonl")}
     n_lost = 0
     for stop_at in range(0, n_writes, 1 if manner == (0, 1) else 2):

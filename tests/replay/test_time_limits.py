@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-import pytest
-
 from medstress.attacks import EntitySubstitution
 from medstress.core.calls import Chosen
 from medstress.engine.progress import Limits
@@ -54,30 +52,6 @@ def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again
     assert bench.run("--retry-failed") == 0
     verdicts = [(row.trial_id, row.verdict, row.n_asked) for row in bench.rows()]
     assert verdicts == [(row.trial_id, row.verdict, row.n_asked) for row in bench.rows(whole)]
-
-
-@pytest.mark.release
-def test_max_seconds_holds_over_resumes_and_stops_cleanly(bench, monkeypatch, capsys):
-    whole = bench.root / "whole"
-    assert bench.run(out=whole) == 0
-    n_calls = len(bench.received())
-    log = bench.root / "limited.jsonl"
-    monkeypatch.setenv("VICTIM_LOG", str(log))
-    monkeypatch.setenv("VICTIM_DELAY", "0.05")
-    bench.tables["experiment"]["max_seconds"] = 0.4
-    capsys.readouterr()
-    assert bench.run() == 0
-    assert "Stopped by max_seconds = 0.4; next: medstress run " in capsys.readouterr().out
-    n_first = len(bench.received(log))
-    assert 0 < n_first < n_calls
-    assert bench.summary()["experiment"]["complete"] is False
-    assert bench.run() == 0
-    assert len(bench.received(log)) == n_first
-    monkeypatch.setenv("VICTIM_DELAY", "0")
-    bench.tables["experiment"]["max_seconds"] = 60
-    assert bench.run() == 0
-    assert len(bench.received(log)) == n_calls
-    assert bench.rows() == bench.rows(whole)
 
 
 def test_a_batch_that_hangs_does_not_hold_a_run_whose_time_is_up(tmp_path):

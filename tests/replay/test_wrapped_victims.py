@@ -107,18 +107,17 @@ def test_killed_it_goes_on_where_it_was(wrapped):
     assert made <= before + len(wrapped.received()) <= made + 4
 
 
-@pytest.mark.parametrize("change", ["k = 4", "n = 3", "instruct"])
-def test_a_folder_of_another_wrapper_is_refused(wrapped, capsys, change):
+def test_a_folder_of_another_wrapper_is_refused(wrapped, capsys):
     assert wrapped.run() == 0
     path = wrapped.write()
     text = path.read_text("utf-8")
     (wrapped.root / "mine.txt").write_text("Beware.", "utf-8")
-    changed = {
-        "k = 4": text.replace("k = 3", change),
-        "n = 3": text.replace("n = 2", change),
-        "instruct": text.replace('"instructed"', '{name = "instructed", instruction = "mine.txt"}'),
-    }[change]
-    assert changed != text
-    path.write_text(changed, "utf-8")
-    assert wrapped.run() == 2
-    assert "victim 'careful' changed" in capsys.readouterr().err
+    for old, new in (
+        ("k = 3", "k = 4"),
+        ("n = 2", "n = 3"),
+        ('"instructed"', '{name = "instructed", instruction = "mine.txt"}'),
+    ):
+        assert old in text
+        path.write_text(text.replace(old, new), "utf-8")
+        assert wrapped.run() == 2
+        assert "victim 'careful' changed" in capsys.readouterr().err

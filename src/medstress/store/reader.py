@@ -284,11 +284,14 @@ class RunReader:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
         return in_order(stored_reviews(self.folder))
 
-    def attack_edits(self) -> Iterator[tuple[int, int, str]]:
-        """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
+    def attack_edits(self, trial: int | None = None) -> Iterator[tuple[int, int, str]]:
+        """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order, of
+        one trial or of all."""
         yield from self._db.execute(
             "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
-            "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, attempt, seq"
+            f"AND role = 'victim' AND edits IS NOT NULL {'' if trial is None else 'AND trial = ?'} "
+            "ORDER BY trial, attempt, seq",
+            () if trial is None else (trial,),
         )
 
     def probes(self) -> frozenset[tuple[int, int]]:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -154,12 +152,10 @@ class Folder:
 
         def collect(reader: RunReader) -> dict[int, list[int]]:
             # The answer to a repeat comes from a cache.
-            repeats, wanted = {}, {trial.number for trial in self.trials if trial.queries.cached}
-            for number, rows in groupby(reader.attack_edits(), key=itemgetter(0)):
-                if number not in wanted:
-                    continue
+            repeats = {}
+            for number in (trial.number for trial in self.trials if trial.queries.cached):
                 # Several calls may make one query.
-                queries = {query: edits for _, query, edits in rows}
+                queries = {query: edits for _, query, edits in reader.attack_edits(number)}
                 if len(set(queries.values())) < len(queries):
                     firsts = {edits: query for query, edits in reversed(queries.items())}
                     repeats[number] = [q for q, edits in queries.items() if firsts[edits] != q]

@@ -18,7 +18,6 @@ from medstress.experiment.explain.outputs import outputs_of
 from medstress.experiment.explain.segments import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.prompt_sets import load_prompts
 from medstress.tasks.sentences import EntityTagging, Similarity
 from medstress.tasks.templates import Template, load_template
 
@@ -88,10 +87,7 @@ def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() ->
 def test_a_conversation_is_explained_in_the_turn_that_shows_the_question() -> None:
     own = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
     for in_turns in (True, False):
-        talk = Conversation(
-            own=own, prompts=load_prompts("patient_characteristics"), in_turns=in_turns
-        )
-        pair = found(talk)
+        pair = found(Conversation(own=own, in_turns=in_turns))
         (edit,) = [each.text for each in pair.after if each.edited]
         assert edit == "warfarin"
         assert {"context", "stem", *"ABCD"} <= {each.place for each in pair.after}

@@ -1,10 +1,9 @@
-"""The list of clinical evidence: its first measurement on strangers' sentences, and its rules."""
+"""The list of clinical evidence: its measurement on strangers' sentences, and its rules."""
 
 from __future__ import annotations
 
 import json
 import time
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -89,35 +88,33 @@ def test_history_passes_where_it_is_allowed(text):
     assert hits(f"{text} He has a fever.", allow_history=True) == ["fever"]
 
 
-SETS = sorted(Path(__file__).parent.glob("evidence_blind*.jsonl"))
-"""Sentences of somebody who had not seen the list. Whoever mends the list does not read them."""
+SETS = {"evidence_development": (0.75, 0.03), "evidence_blind": (0.70, 0.05)}
+"""Set -> least share of evidence stopped, largest share of harmless sentences rejected.
+
+The list was mended with the first set. The second was read only after the list was frozen, and is
+spent once somebody mends the list with it.
+"""
 
 
-@lru_cache(maxsize=4)
-def measured(path: Path) -> dict[str, tuple[int, int]]:
-    """Label -> (sentences that the list stops, sentences)."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    stopped = [(row["label"], bool(hits(row["text"]))) for row in rows]
-    return {
-        label: (
-            sum(hit for own, hit in stopped if own == label),
-            sum(own == label for own, _ in stopped),
-        )
-        for label in ("evidence", "harmless")
-    }
-
-
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_the_list_keeps_the_share_that_the_docs_name(path):
-    """The aim is 70 and 5 %; docs/medfuzz.md has what the first look gave."""
-    found = measured(path)
-    assert [n for _, n in found.values()] == [150, 150]
-    assert found["evidence"][0] / 150 >= 0.65
-    assert found["harmless"][0] / 150 <= 0.06
+@pytest.mark.parametrize("name", SETS)
+def test_the_list_keeps_the_share_that_the_docs_name(name):
+    rows = [
+        json.loads(line)
+        for line in (Path(__file__).parent / f"{name}.jsonl").read_text("utf-8").splitlines()
+    ]
     docs = (Path(__file__).parents[4] / "docs" / "medfuzz.md").read_text("utf-8")
-    for hit, n in found.values():
-        low, high = (100 * end for end in wilson_ends(hit, n))
-        assert f"{hit} of {n} ({100 * hit / n:.1f} % [{low:.1f}, {high:.1f}])" in docs
+    shares = {}
+    for label in ("evidence", "harmless"):
+        stopped = [bool(hits(row["text"])) for row in rows if row["label"] == label]
+        assert len(stopped) == 150
+        shares[label] = sum(stopped) / 150
+        low, high = (100 * end for end in wilson_ends(sum(stopped), 150))
+        assert (
+            f"{sum(stopped)} of 150 ({100 * shares[label]:.1f} % [{low:.1f}, {high:.1f}])" in docs
+        )
+    least, most = SETS[name]
+    assert shares["evidence"] >= least
+    assert shares["harmless"] <= most
 
 
 def test_pairs_hold_within_a_clause_and_pass_comes_first():
