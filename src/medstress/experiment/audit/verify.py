@@ -323,9 +323,9 @@ class _Verifying:
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench
         n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
-        n_stored = stored.result.get("n_asked")
-        if stored.verdict is not None and (n_stored or 0) != n:
-            yield _break("verdicts", stored.ended, f"n_asked {n}", str(n_stored))
+        if stored.verdict is not None and stored.result.get("n_asked", 0) != n:
+            n_stored = str(stored.result.get("n_asked"))
+            yield _break("verdicts", stored.ended, f"n_asked {n}", n_stored)
         why, redrawn = bench.why_judged(trial), None
         if why is None:
             redrawn = self._outcome(trial, stored, calls)
