@@ -21,8 +21,7 @@ from medstress.backends.local.tokens import PromptTokenizer, Target, shared_leng
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts

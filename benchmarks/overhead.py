@@ -83,8 +83,7 @@ def experiment(folder: Path) -> dict[str, Any]:
 
 def measure(n_queries: int) -> dict[str, Any]:
     """One run in this process; what it prepares and what it opens is timed by itself."""
-    from medstress.experiment.opened import opened_victims
-    from medstress.experiment.prepare import Watcher, prepare
+    from medstress.experiment.prepare import Watcher, opened_victims, prepare
     from medstress.experiment.run import execute
 
     early: list[int] = []

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from medstress.experiment.dry_run import dollars, dry_run
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 
 FREE = ("victim.free.price_in=0", "victim.free.price_out=0")
 RULE = '{"pattern": "", "reply": "A"}\n'

@@ -177,7 +177,7 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Pat
     given = experiment(RANDOM | {"budget": 40}) | {
         "dataset": {"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}
     }
-    reason = prepare(given).controls.left_out["random"]["no_op"]
+    reason = prepare(given).left_out["random"]["no_op"]
     assert "on only 1 of 2 items, and too few on 'short'; lower the budget" in reason
     given["experiment"]["controls"] = ["no_op"]
     with pytest.raises(UsageError, match="too few on 'short'; lower the budget, or leave"):
@@ -186,8 +186,7 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Pat
 
 def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
     from medstress.experiment.dry_run import dry_run
-    from medstress.experiment.opened import opened_victims
-    from medstress.experiment.prepare import prepare
+    from medstress.experiment.prepare import opened_victims, prepare
 
     prepared = prepare(experiment(RANDOM, NEAR, NEAREST))
     with opened_victims(prepared, lambda _: None):

@@ -14,8 +14,7 @@ from experiments import GOLDENS, SAMPLERS, substitution, victim
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.stats.power import detectable
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.conversations import Conversation, Speaker

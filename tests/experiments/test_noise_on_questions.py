@@ -14,9 +14,8 @@ from medstress.core.errors import UsageError
 from medstress.datasets import questions
 from medstress.datasets.source import DatasetOptions
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.opened import opened_victims
 from medstress.experiment.perturb import perturb
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from rows import rows_of
 
 WORDS = ("headache", "treatment", "magnesium", "calcium")

@@ -14,8 +14,7 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.store.reader import RunReader
 
 VICTIM = """

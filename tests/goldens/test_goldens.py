@@ -9,8 +9,7 @@ import pytest
 import goldens
 import medstress as ms
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 
 
 @pytest.mark.parametrize("name", goldens.GOLDENS)

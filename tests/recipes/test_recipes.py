@@ -12,8 +12,7 @@ import pytest
 from medstress import recipes
 from medstress.cli.app import medstress_cli
 from medstress.core.items import Candidate
-from medstress.experiment.file.reading import read_experiment
-from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.reading import find_source, read_experiment
 from medstress.experiment.plan.parts import make_attacks
 from medstress.experiment.prepare import prepare
 from medstress.kinds.victims import prompt_for

@@ -27,8 +27,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.asking import run_tests
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root

@@ -11,7 +11,7 @@ from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment import on_ray
 from medstress.experiment.audit.verify import verify_folder
-from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.reading import find_source
 from medstress.files.versions import versions
 
 

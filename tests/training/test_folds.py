@@ -166,7 +166,7 @@ def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
 def test_each_pair_is_answered_by_the_model_of_its_fold(
     workplace: Path, crossed: dict[str, Any]
 ) -> None:
-    from medstress.experiment.opened import opened_victims
+    from medstress.experiment.prepare import opened_victims
 
     plan = plan_training(crossed)
     ms.train(crossed, out="out")

@@ -16,7 +16,7 @@ from medstress.experiment.file import config
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.file.refusing import unknown
 from medstress.experiment.file.table import TomlTable
-from medstress.experiment.first.written import Key, Section, written
+from medstress.experiment.first.compose import Key, Section, written
 from medstress.files.writing import write_text
 
 T = TypeVar("T")

@@ -13,12 +13,10 @@ from medstress.api.given import Answering, entries, plain, victim_keys
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import AttackTable, DatasetTable, EntitiesTable, VictimTable
-from medstress.experiment.file.reading import check_table
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source, check_table
 from medstress.experiment.first.attack import FirstAttack, draws_names, find_attack, given_attack
-from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.compose import compose
-from medstress.experiment.first.data import FirstData, read_data, read_table
+from medstress.experiment.first.data import Choices, FirstData, read_data, read_table
 from medstress.experiment.first.victim import FirstVictim, find_victim
 
 Model: TypeAlias = str | Path | Callable[..., Any] | Answering | VictimTable | Mapping[str, Any]

@@ -29,8 +29,7 @@ from medstress.engine.work import VICTIM, BegunTrial, Exchange, PlannedTrial, Pu
 from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.first.attack import group_table
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
 from medstress.kinds.victims import task_of
 from medstress.store.reader import StoredTrial
@@ -120,7 +119,7 @@ def attack_one(
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
     keys = group_table(entities) if isinstance(entities, str) else plain(entities)
     table = check_table("entities", keys)
-    (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None).datasets
+    (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None)[0]
     (group,) = load_groups([table], base, [dataset], lambda _: None)
     opened = _victim(victim, base)
     trial = Trial(

@@ -16,7 +16,7 @@ from medstress.api.results import Run
 from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
 from medstress.experiment.prepare import Watcher

@@ -30,7 +30,7 @@ from medstress.experiment.check_data import (
     check_data,
     skips_rows,
 )
-from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import Choices
 from medstress.report.terminal import print_table
 from medstress.stats.estimate import Estimate
 

@@ -18,11 +18,10 @@ from medstress.cli.streams import one_line
 from medstress.core.errors import UsageError, install_command
 from medstress.core.words import command, quoted
 from medstress.experiment.dry_run_remarks import dry_run_remarks
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.kept_summary import keep_summary
-from medstress.experiment.opened import opened_victims
 from medstress.experiment.opening import Wish
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import perform, run_folder
 from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from medstress.core.errors import UsageError
-from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import Choices
 
 FLAGS = (
     "data",

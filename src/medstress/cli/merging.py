@@ -99,7 +99,7 @@ def part_line(prepared: Prepared, shard: Shard | None) -> list[str]:
     """Return a line on how much of the plan a shard is, for --dry-run, which counts the whole."""
     if shard is None:
         return []
-    from medstress.experiment.plan.sharding import take_shard
+    from medstress.experiment.plan.plan import take_shard
 
     n_planned = prepared.n_trials()
     take_shard(prepared, shard)

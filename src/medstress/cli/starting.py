@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medstress.cli.first_flags import choices_of, used_flags
 from medstress.core.errors import FIRST_COMMAND, UsageError
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.first.compose import compose
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medstress.cli.flags import Parser
 
 if TYPE_CHECKING:
-    from medstress.experiment.audit.verification import Verification
+    from medstress.experiment.audit.kept import Verification
 
 BROKEN = 2
 """Exit code of a folder that does not agree, or that could not be judged."""

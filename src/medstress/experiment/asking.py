@@ -10,13 +10,12 @@ from typing import Any
 from medstress.analyses.run import Run
 from medstress.attacks.medfuzz.attack import NAME
 from medstress.experiment.file.config import LIMITS, Experiment
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.medfuzz_tests import FAITHFULNESS, SIGNIFICANCE, nothing_tested
-from medstress.experiment.opened import opened_victims
 from medstress.experiment.opening import Wish, check_whole
 from medstress.experiment.own_runs import OwnRun, own_run, who_is_asked
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.prepare import Watcher, prepare, resolve
+from medstress.experiment.prepare import Watcher, opened_victims, prepare, resolve
 from medstress.experiment.run import execute
 from medstress.experiment.stages import FollowUp, Stage
 from medstress.store.reader import RunReader, read

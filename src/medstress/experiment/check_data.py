@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -24,17 +24,13 @@ from medstress.core.text import WHOLE
 from medstress.datasets.draw import draw
 from medstress.datasets.writing import row_from_question
 from medstress.entities.groups import typed_options, types_of
-from medstress.experiment.file.config import AttackTable, EntitiesTable
-from medstress.experiment.file.labels import group_labels
+from medstress.experiment.file.config import AttackTable, EntitiesTable, group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first.attack import find_attack
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData, read_data
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.first.data import Choices, FirstData, read_data
+from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
-from medstress.experiment.plan.sentence_groups import GROUP, free_group
+from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_groups, make_attacks
 from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
@@ -55,21 +51,6 @@ class Written:
     """Mentions in them."""
 
 
-def check_target(to: Path, read: Path) -> None:
-    """Check the name of the file before anything is read.
-
-    Args:
-        to: the file to write.
-        read: the file or folder with the data; none is there if they are named otherwise.
-
-    Raises:
-        UsageError: another ending than .jsonl or .parquet, or a file with the data.
-    """
-    if to.suffix not in WRITERS:
-        raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
-    refuse_inputs(to, [read])
-
-
 def write_typed(
     questions: Sequence[Question], groups: Mapping[str, frozenset[str]], to: Path
 ) -> Written:
@@ -85,7 +66,12 @@ def write_typed(
     """
     rows = [_row(item, groups) for item in questions]
     try:
-        WRITERS[to.suffix](rows, to, list(groups))
+        if to.suffix == ".parquet":
+            _write_parquet(rows, to, list(groups))
+        else:
+            with atomic_stream(to) as stream:
+                for row in rows:
+                    stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
     return Written(n_rows=len(rows), n_mentions=sum(len(row["mentions"]) for row in rows))
@@ -104,12 +90,6 @@ def _row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
         "groups": [label for label, letters in options.items() if letters],
         "group_options": options,
     }
-
-
-def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:
-    with atomic_stream(to) as stream:
-        for row in rows:
-            stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
 def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None:
@@ -157,13 +137,6 @@ def _survives(value: Any, read: Any) -> bool:
     if value is None:
         return read is None or (isinstance(read, dict) and not any(read.values()))
     return bool(value == read) and isinstance(value, bool) is isinstance(read, bool)
-
-
-WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {
-    ".jsonl": _write_jsonl,
-    ".parquet": _write_parquet,
-}
-"""Writer by file extension."""
 
 
 SUBSTITUTION = "entity_substitution"
@@ -311,7 +284,9 @@ def check_data(
     base = Path.cwd()
     watcher.note("data")
     if to is not None:
-        check_target(to, Path(choices.data).expanduser())
+        if to.suffix not in (".jsonl", ".parquet"):
+            raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
+        refuse_inputs(to, [Path(choices.data).expanduser()])
     usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
     data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
@@ -327,8 +302,9 @@ def check_data(
     written = None
     if kind.draws_names:
         tables = _tables(choices, data, overrides)
-        recognised = recognise_mentions(tables, base, [part], watcher.note, needs_all=False)
-        (part,), recognisers = recognised.datasets, recognised.recognisers
+        (part,), recognisers = recognise_mentions(
+            tables, base, [part], watcher.note, needs_all=False
+        )
         if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
             labels = group_labels(tables)
             types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}
@@ -383,6 +359,7 @@ def _attackable(
     for attack in attacks:
         name = str(attack.attack.spec()["name"])
         on = groups if "names" in attack.attack.needs else free[:1]
+        needs = 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
         for resources in on:
             why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
@@ -393,14 +370,8 @@ def _attackable(
                 n=sum(reason is None for reason in why),
                 n_items=len(why),
                 reasons=_item_reasons(((reason, item) for item, reason in left if reason)),
-                needs=_needs(attack),
+                needs=ATTACKER if "attacker" in attack.attack.needs else needs,
             )
-
-
-def _needs(attack: AttackPart) -> str:
-    if "attacker" in attack.attack.needs:
-        return ATTACKER
-    return 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
 
 
 def _obstacle(

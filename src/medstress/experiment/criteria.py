@@ -8,20 +8,29 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
+from medstress.analyses.slices import (
+    LENGTHS,
+    POST_HOC,
+    column_of,
+    length_of,
+    values_of_column,
+)
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import canonical_json, content_hash
-from medstress.experiment.file.config import RequireTable
-from medstress.experiment.file.criteria_tables import OF_CONTROLS, PLACES
-from medstress.experiment.file.labels import victim_labels
+from medstress.core.items import Question
+from medstress.experiment.file.config import RequireTable, SlicesTable, victim_labels
+from medstress.experiment.file.study_tables import COMPUTED, OF_CONTROLS, PLACES
 from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.experiment.significance.settings import fixed_family
 from medstress.kinds import KINDS, Kind
 from medstress.store.database import FILE
@@ -88,8 +97,12 @@ def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
     ]
     if not judged:
         raise UsageError(f"{name}: where matches no row of the run, only parts of different rows")
-    if criterion.slice is not None:
-        _check_slice(prepared, criterion, name)
+    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
+    if criterion.slice is not None and criterion.slice.by not in by:
+        raise UsageError(
+            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
+            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
+        )
     attacks = {part.label: part for part in prepared.attacks}
     used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
     check_metric(
@@ -99,29 +112,16 @@ def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
         has_controls=any(controls_of(prepared, label) for label in attacks),
         name=name,
     )
-    if criterion.at_budget is not None:
-        _check_budget(criterion.at_budget, used, name)
-    if criterion.metric in OF_CONTROLS:
-        _check_control(prepared, criterion, used, name)
-
-
-def _check_slice(prepared: Prepared, criterion: RequireTable, name: str) -> None:
-    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
-    if criterion.slice is not None and criterion.slice.by not in by:
-        raise UsageError(
-            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
-            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
-        )
-
-
-def _check_budget(budget: int, attacks: Sequence[AttackPart], name: str) -> None:
-    for part in attacks:
+    budget = criterion.at_budget
+    for part in used if budget is not None else ():
         most = part.attack.budget
-        if most is not None and budget > most:
+        if most is not None and budget is not None and budget > most:
             raise UsageError(
                 f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
                 "lower one or raise the other"
             )
+    if criterion.metric in OF_CONTROLS:
+        _check_control(prepared, criterion, used, name)
 
 
 def controls_of(prepared: Prepared, attack: str) -> list[str]:
@@ -285,18 +285,13 @@ def check_metric(
 # -- the baseline runs that criteria compare with ------------------------------------------------
 
 
-def baseline_folder(base: Path, run: str) -> Path:
-    """Return the folder of a baseline run, which is relative to the experiment file."""
-    return base / Path(run).expanduser()
-
-
 def baseline_of(base: Path, run: str) -> Run:
     """Read a baseline run.
 
     Raises:
         UsageError: there is no run in the folder, or it is not complete.
     """
-    folder = baseline_folder(base, run)
+    folder = base / Path(run).expanduser()  # relative to the experiment file
     if not (folder / FILE).is_file():
         raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
     baseline = Run.open(folder)
@@ -399,3 +394,104 @@ def _check_factors(
             f"{where}: {named} {both} differ from the baseline's, so a difference could not be "
             "attributed; change only one"
         )
+
+
+SPECIFIED = "pre-specified"
+"""Label of slices that were fixed before the first query; others are `POST_HOC`."""
+_MOST_VALUES = 200
+
+
+def check_slices(prepared: Prepared) -> None:
+    """Check that the properties of `[slices]` exist.
+
+    Raises:
+        UsageError: a property is neither computed nor a metadata column, or has too many values;
+            the message names it.
+    """
+    table = prepared.experiment.slices
+    if table is None:
+        return
+    items = [item for part in prepared.datasets for item in part.questions]
+    if not prepared.kind.is_judged or prepared.kind.has_parts:
+        raise UsageError(
+            "[slices]: expected items whose answers are right or wrong, but the data are "
+            f"{prepared.kind.name}; leave the table out"
+        )
+    are_questions = prepared.kind.draws_names
+    columns = sorted({str(name) for item in items for name in item.metadata})
+    for by in table.by:
+        if by in COMPUTED:
+            if by != "key" and not are_questions:
+                raise UsageError(f"[slices] by: {by!r} is for questions, not {prepared.kind.name}")
+            continue
+        if not any(column_of(item, by) for item in items):
+            known = [*COMPUTED, *columns]
+            raise UsageError(
+                f"[slices] by: no item has {by!r}{did_you_mean(by, known)} (there are: "
+                f"{', '.join(known)})"
+            )
+        n = len({value for item in items for value in values_of_column(item, by)})
+        if n > _MOST_VALUES:
+            raise UsageError(
+                f"[slices] by: {by!r} has {n:,} values, which are too many slices (at most "
+                f"{_MOST_VALUES}); name a coarser property"
+            )
+
+
+def describe_slices(
+    prepared: Prepared, known: Mapping[str, Any] | None, *, is_asked: bool
+) -> dict[str, Any] | None:
+    """Return the manifest entry `slices`; None without the table.
+
+    Args:
+        prepared: the experiment.
+        known: the folder's entry, whose cut points are kept.
+        is_asked: whether the folder's run has asked a query.
+
+    Returns:
+        `by`, `label`, `cuts` of lengths by data set, and `types` by group.
+    """
+    table = prepared.experiment.slices
+    if table is None:
+        return None
+    label = SPECIFIED
+    if is_asked:
+        is_kept = known is not None and known["by"] == list(table.by)
+        label = known["label"] if known is not None and is_kept else POST_HOC
+    kept = (known or {}).get("cuts", {})
+    cuts = {
+        part.label: {**_cuts(part, table), **kept.get(part.label, {})} for part in prepared.datasets
+    }
+    types = {
+        group.label: sorted(group.resources.types)
+        for group in prepared.question_groups
+        if group.table is not None
+    }
+    return {"by": list(table.by), "label": label, "cuts": cuts, "types": types}
+
+
+def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
+    """Return the lengths that divide a data set's items into thirds, in characters.
+
+    They are lengths of items, and at most the second longest, so that no slice is empty: fewer than
+    two where lengths tie, and none where all are equal.
+    """
+    found = {}
+    for by in LENGTHS:
+        lengths = [length_of(item, by) for item in part.questions if item.kind == Question.kind]
+        if by in table.by and lengths:
+            found[by] = thirds(lengths)
+    return found
+
+
+def thirds(lengths: Sequence[int]) -> list[int]:
+    """Return the lengths up to which the first and the second third go.
+
+    >>> thirds([5, 6, 7, 8, 9, 10]), thirds([92, 92, 113, 113]), thirds([1, 3, 3, 3]), thirds([4])
+    ([6, 8], [92], [1], [])
+    """
+    shorter = [length for length in lengths if length < max(lengths)]
+    if not shorter:
+        return []
+    cuts = np.quantile(lengths, [1 / 3, 2 / 3], method="inverted_cdf")
+    return sorted({min(int(cut), max(shorter)) for cut in cuts})

@@ -44,7 +44,7 @@ from medstress.experiment.expected import (
     size_of,
     usual_of,
 )
-from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.file.config import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.experiment.significance.mentions import N_VOTES

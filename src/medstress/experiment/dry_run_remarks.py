@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from medstress.attacks.controls.arm import turn_attack
 from medstress.core.controls import left_out_sentences
 from medstress.core.words import plural
+from medstress.experiment.criteria import describe_slices
 from medstress.experiment.plan.attack_checks import score_lines
 from medstress.experiment.plan.manifest import surrogates_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.targets import named_backends, watched_lines
 from medstress.tasks.multiple_choice import AnswerBy
 
@@ -22,7 +22,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
     yield from (line for part in prepared.datasets for line in part.understood)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
-    yield from left_out_sentences(prepared.controls.left_out)
+    yield from left_out_sentences(prepared.left_out)
     yield from _sources_of_names(prepared)
     yield from watched_lines(named_backends(prepared))
     yield from decision_lines(prepared)

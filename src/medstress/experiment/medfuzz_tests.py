@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from medstress.analyses.families import settings_key
@@ -96,9 +96,9 @@ def nothing_tested(bench: Prepared, run: Run) -> str:
     )
 
 
-def tools_of(bench: Prepared) -> Tools:
-    """Return the parts of an experiment that tests need."""
-    attacks = {part.label: part.attack for part in bench.attacks}
+def tools_of(bench: Prepared, muted: Collection[str] = ()) -> Tools:
+    """Return the parts of an experiment that tests need, without the attacks `muted`."""
+    attacks = {part.label: part.attack for part in bench.attacks if part.label not in muted}
     return Tools(
         victims={victim.label: victim for victim in bench.victims},
         attacks={label: one for label, one in attacks.items() if isinstance(one, MedFuzz)},

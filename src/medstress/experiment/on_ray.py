@@ -35,10 +35,10 @@ from medstress.core.shards import MOST_SHARDS, Shard
 from medstress.core.words import plural
 from medstress.engine.progress import Progress
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.sources import Source, find_source
+from medstress.experiment.file.reading import Source, find_source
 from medstress.experiment.merging import merge_shards
 from medstress.experiment.opening import Wish
-from medstress.experiment.plan.roles import tables_of
+from medstress.experiment.plan.spending import payers
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.files.extras import importing
@@ -247,7 +247,7 @@ def _check_worker(folder: Path, expected: dict[str, str]) -> None:
 
 def _gpus(experiment: Experiment, n_gpus: float) -> int:
     """Return the GPUs of a task: one if a model that it opens may use one, and there are any."""
-    tables = (*experiment.victim, *tables_of(experiment.role).values())
+    tables = payers(experiment).values()
     uses = any(table.backend in _ON_GPUS and table.device != "cpu" for table in tables)
     return int(uses and n_gpus >= 1)
 

@@ -421,10 +421,7 @@ def _table(manifest: Mapping[str, Any], kind: str, label: str) -> Mapping[str, A
     """Return the table of the experiment file that a part was made from."""
     config = manifest.get("config") or {}
     if kind == "roles":
-        name, _, number = label.partition(".")
-        role = (config.get("role") or {}).get(name) or {}
-        tables = role if isinstance(role, list) else [role]
-        return tables[min(int(number or 1), len(tables)) - 1] if tables else {}
+        return (config.get("role") or {}).get(label) or {}
     named = {"groups": "entities", "victims": "victim", "datasets": "dataset"}[kind]
     # Entries have the order of their labels; parts without an entry come last.
     tables_by_label = zip(manifest.get(kind) or {}, config.get(named) or (), strict=False)

@@ -21,11 +21,9 @@ from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.labels import victim_labels
-from medstress.experiment.file.model_tables import VictimTable
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import tables_of
+from medstress.experiment.plan.spending import payers
 from medstress.experiment.prepare import Watcher
 from medstress.files.cache_folders import state_dir
 from medstress.files.toml_values import toml_key, toml_value
@@ -186,11 +184,7 @@ def _is_gone(path: Path) -> bool:
 
 def who_is_asked(experiment: Experiment) -> Iterator[str]:
     """Yield a line for each model of an experiment: its address, or where it runs."""
-    tables: dict[str, VictimTable] = dict(
-        zip(victim_labels(experiment.victim), experiment.victim, strict=True)
-    )
-    tables |= {f"role.{name}": table for name, table in tables_of(experiment.role).items()}
-    for label, table in tables.items():
+    for label, table in payers(experiment).items():
         keys = table.model_dump(mode="json", exclude_none=True)
         model = keys.get("target") or keys.get("model") or ""
         place = keys.get("base_url") or "this machine"

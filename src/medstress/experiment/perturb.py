@@ -18,19 +18,21 @@ from medstress.core.queries import Ask
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
-from medstress.core.text import WHOLE, Edit
+from medstress.core.text import WHOLE
 from medstress.datasets.iob import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
-from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.plan.noise_resources import absence_remark
-from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups, make_attacks
-from medstress.experiment.plan.sentence_groups import (
+from medstress.experiment.plan.parts import (
     GROUP,
+    AttackPart,
+    GroupPart,
     check_field,
     free_group,
     kind_of_datasets,
+    load_groups,
+    make_attacks,
     sentence_resources,
 )
 from medstress.experiment.prepare import Watcher, resolve
@@ -73,19 +75,18 @@ class Row:
 
 def perturbed_row(candidate: Edited, arm: PerturbedArm) -> Row:
     """Return a perturbed item as a row; mentions are left out, because their places have moved."""
+    rows = [asdict(edit) for edit in candidate.edits]
+    for row in rows:
+        if row["field"] == TOKENS:
+            row["replacement"] = row["replacement"].split()
+            del row["field"]
     return Row(
         id=candidate.item.id,
         values=candidate.item.changed(candidate.edits).row(),
-        edits=[_edit_row(edit) for edit in candidate.edits],
+        edits=rows,
         arm=arm,
         metadata=dict(candidate.item.metadata),
     )
-
-
-def _edit_row(edit: Edit) -> dict[str, Any]:
-    if edit.field != TOKENS:
-        return asdict(edit)
-    return {"start": edit.start, "end": edit.end, "replacement": edit.replacement.split()}
 
 
 def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:
@@ -230,7 +231,7 @@ def perturb(
     if not checked.entities and any("names" in part.attack.needs for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
-        datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
+        datasets = recognise_mentions(checked.entities, base, datasets, watcher.note)[0]
     resources = sentence_resources(noises, datasets, base) if noises else NoiseResources()
     written = list(_noise_rows(checked, noises, datasets, kind, resources))
     if substitutions:

@@ -1,51 +1,75 @@
-"""Read and check an experiment, and load everything but the models."""
+"""Read and check an experiment, load everything but the models, and open these."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.noise import Noise
+from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
+from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.experiment import criteria
+from medstress.experiment.criteria import check_baselines
 from medstress.experiment.file.config import AttackTable, Experiment
 from medstress.experiment.file.reading import (
     NEEDS,
+    Source,
     apply_overrides,
     check_experiment,
+    find_source,
     read_experiment,
     require_tables,
 )
-from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.follow_ups import prompt_encoder
-from medstress.experiment.plan.attack_checks import check_budgets, check_scores
-from medstress.experiment.plan.attacked import live_attacks, stored_attacks, without_stored
+from medstress.experiment.plan.attack_checks import (
+    check_budgets,
+    check_conversations,
+    check_probes,
+    check_scores,
+)
 from medstress.experiment.plan.controls import (
     control_arms,
     fitting_arms,
+    live_attacks,
     named_on_sentences,
     noise_controls,
+    stored_attacks,
+    without_stored,
 )
-from medstress.experiment.plan.dataset_parts import load_datasets
-from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
-from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import check_roles, with_roles
-from medstress.experiment.plan.sentence_groups import (
+from medstress.experiment.plan.dataset_parts import (
+    GIVEN,
+    load_datasets,
+    recognise_mentions,
+    require_attackable,
+    with_fitting_passages,
+    with_long_items,
+)
+from medstress.experiment.plan.parts import (
     SentenceGroupPart,
     check_kind,
     free_group,
     kind_of_datasets,
+    load_groups,
+    make_attacks,
+    open_victims,
     sentence_resources,
+    used_tables,
     with_names,
 )
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.roles import check_roles, open_roles, with_roles
 from medstress.experiment.plan.spending import check_prices
+from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.experiment.significance.settings import check_items, check_tests
 
 
@@ -91,7 +115,7 @@ def prepare(
     given_attacks = make_attacks(checked.attack, base)
     attacks = live_attacks(given_attacks)
     wanted = checked.experiment.controls
-    arms, controlled = control_arms(attacks, wanted)
+    arms, left_out = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
@@ -103,51 +127,43 @@ def prepare(
     stored, beside = stored_attacks(given_attacks, loaded, checked.experiment.seeds, wanted)
     if stored:
         attacks = [*attacks, *stored]
-        more, extended = control_arms(stored, without_stored(stored, beside, wanted))
-        arms, controlled = [*arms, *more], controlled.joined(extended)
+        more, of_stored = control_arms(stored, without_stored(stored, beside, wanted))
+        arms, left_out = [*arms, *more], left_out | of_stored
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
-    if not kind.draws_names:
-        named_on_sentences(wanted, kind)
-        if wanted:
-            more, controlled = noise_controls(attacks, kind)
-            attacks = [*attacks, *more]
-        sentences = Prepared(
-            experiment=checked,
-            given={"experiment": given, "overrides": list(overrides)},
-            base=base,
-            datasets=loaded,
-            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
-            attacks=attacks,
-            controls=controlled,
-            recognisers=[GIVEN],
-            kind=kind,
-            classes=classes,
-        )
-        return criteria.checked(sentences)
-    recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
-    datasets = recognised.datasets
-    require_attackable(checked.entities, datasets, attacks)
-    groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
-    is_noisy = any(isinstance(part.attack, Noise) for part in attacks)
-    noise = sentence_resources(attacks, datasets, base) if is_noisy else None
-    unnamed = free_group([*attacks, *arms], noise)
-    groups = with_names([*groups, *unnamed], [*attacks, *arms])
-    groups = with_roles(groups, checked.role)
-    check_budgets(attacks, groups)
-    arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
     prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
-        datasets=datasets,
-        groups=groups,
-        attacks=[*attacks, *beside, *arms],
-        controls=controlled,
+        datasets=loaded,
+        groups=[],
+        attacks=attacks,
+        left_out=left_out,
         kind=kind,
-        recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
+        classes=classes,
     )
+    if not kind.draws_names:
+        named_on_sentences(wanted, kind)
+        if wanted:
+            more, prepared.left_out = noise_controls(attacks, kind)
+            prepared.attacks = [*attacks, *more]
+        noise = sentence_resources(prepared.attacks, loaded, base)
+        prepared.groups, prepared.recognisers = [SentenceGroupPart(resources=noise)], [GIVEN]
+        return criteria.checked(prepared)
+    datasets, recognisers = recognise_mentions(checked.entities, base, loaded, watcher.note)
+    require_attackable(checked.entities, datasets, [part.attack for part in attacks])
+    groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    is_noisy = any(isinstance(part.attack, Noise) for part in attacks)
+    own_noise = sentence_resources(attacks, datasets, base) if is_noisy else None
+    unnamed = free_group([*attacks, *arms], own_noise)
+    groups = with_names([*groups, *unnamed], [*attacks, *arms])
+    groups = with_roles(groups, checked.role)
+    check_budgets(attacks, groups)
+    arms = fitting_arms(arms, left_out, datasets, groups, wanted)
+    prepared.datasets, prepared.groups = datasets, groups
+    prepared.attacks = [*attacks, *beside, *arms]
+    prepared.recognisers = [*recognisers, *({} for _ in unnamed)]
     return criteria.checked(prepared)
 
 
@@ -208,3 +224,85 @@ def _given_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _given_keys(each) for name, each in value.items()}
     return [_given_keys(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def drop_unseen_controls(prepared: Prepared) -> None:
+    """Leave out control arms whose edits no victim's prompt shows.
+
+    Args:
+        prepared: the experiment, with its victims open.
+
+    Raises:
+        UsageError: the file names such a control.
+    """
+    wanted = prepared.experiment.experiment.controls
+    asked = list(product(prepared.victims, prepared.datasets))
+    for part in list(prepared.attacks):
+        if not isinstance(part.attack, ControlArm):
+            continue
+        arm = part.attack
+        if not asked or not all(arm.is_unseen_by(one.on(data.label)) for one, data in asked):
+            continue
+        reason = f"no victim's prompt shows {' or '.join(sorted(arm.fields))}"
+        name = arm.harmless.name
+        if not isinstance(wanted, bool | None):
+            raise UsageError(
+                f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "
+                "leave it out of controls, or choose another prompt"
+            )
+        prepared.attacks.remove(part)
+        attack = part.label.removesuffix(f" / {name}")
+        prepared.left_out.setdefault(attack, {})[name] = reason
+
+
+@contextmanager
+def opened_victims(
+    prepared: Prepared,
+    note: Callable[[str], None],
+    *,
+    greets: bool = True,
+    baselines: bool = True,
+) -> Iterator[None]:
+    """Open victims and roles, check what only back ends know, and close them at the end.
+
+    Args:
+        prepared: the experiment.
+        note: receives what is being opened.
+        greets: whether servers have to be there.
+        baselines: whether the runs that criteria compare with are checked.
+
+    Raises:
+        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
+            `check_targets`.
+    """
+    tables, base = prepared.experiment.victim, prepared.base
+    seconds = prepared.experiment.experiment.timeout_seconds
+    pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
+    datasets = [(part.label, table.name) for part, table in pairs]
+    prepared.victims = open_victims(
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets, greets=greets
+    )
+    try:
+        check_conversations(prepared.victims, prepared.attacks)
+        check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
+        opened = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(
+            prepared.experiment.role, base, note, opened, seconds, greets=greets
+        )
+        check_targets(named_backends(prepared))
+        drop_unseen_controls(prepared)
+        prepared.datasets = [
+            with_fitting_passages(part, prepared.victims) for part in prepared.datasets
+        ]
+        for place, victim in enumerate(prepared.victims):
+            if type(victim.backend).too_long is not Backend.too_long:
+                prepared.victims[place], prepared.datasets = with_long_items(
+                    victim, prepared.datasets, note
+                )
+        if baselines:
+            check_baselines(prepared)
+        yield
+    finally:
+        own = [part.backend for part in prepared.roles if not part.is_shared]
+        for backend in [*prepared.backends, *own]:
+            release(backend)

@@ -19,21 +19,19 @@ from medstress.engine.scheduler import Scheduler
 from medstress.engine.work import VICTIM
 from medstress.experiment import criteria
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.follow_ups import (
     follow_up_hashes,
     keep_similarities,
     stages_of,
 )
-from medstress.experiment.opened import opened_victims
 from medstress.experiment.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
 from medstress.experiment.own_runs import is_own_run, keep_own, new_id
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.sharding import go_on, take_shard
-from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
+from medstress.experiment.plan.plan import Prepared, Usage, go_on, take_shard
+from medstress.experiment.plan.spending import limits_of, reached, usage_of
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.stages import CHOICES, FollowUp, Stage, superseded
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, stored_manifest

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import Run
 from medstress.analyses.transfer import right_on
@@ -15,50 +12,15 @@ from medstress.attacks.discrete_zoo.gradient import cosines
 from medstress.attacks.names import edit_limit, exclusions
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question
-from medstress.core.resources import Exclusions, Resources
+from medstress.core.resources import Resources
 from medstress.core.text import Edit, copy_case, copy_case_as_released
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.work import Purpose
-from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.codec import edits_text
 from medstress.store.trials import Span, Substitutions
-
-
-def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:
-    """Return which names an arm never draws."""
-    return exclusions(spec.get("choices") or "default", spec.get("variants"))
-
-
-def names_allowed(
-    item: Question, span: Span, resources: Resources, spec: Mapping[str, Any]
-) -> NDArray[np.int64]:
-    """Find the names of the vocabulary that an arm may put into a span.
-
-    Its limit on edit distance is not applied here.
-
-    Args:
-        item: the item.
-        span: field, start and end of the text that a name replaces.
-        resources: the group's resources.
-        spec: the arm's parameters.
-
-    Returns:
-        Indices into the vocabulary, ascending.
-    """
-    names = resources.perturbations
-    allowed, threshold = names.allowed(item, exclusions_of(spec)), _threshold(spec)
-    if threshold is None:
-        return allowed
-    field, start, end = span
-    original = item.text_of(field)[start:end]
-    return allowed[cosines(names.vectors, names.vector(original))[allowed] >= threshold]
-
-
-def _threshold(spec: Mapping[str, Any]) -> float | None:
-    value = spec.get("similarity_threshold", "off")
-    return None if isinstance(value, str) else float(value)
 
 
 def plan(prepared: Prepared, run: Run) -> list[Inquiry]:
@@ -205,8 +167,13 @@ def replacements(
     """
     field, start, end = span
     original = item.text_of(field)[start:end]
-    vocabulary = resources.perturbations.names
-    allowed = set(names_allowed(item, span, resources, spec).tolist())
+    names = resources.perturbations
+    excluded = exclusions(spec.get("choices") or "default", spec.get("variants"))
+    numbers, threshold = names.allowed(item, excluded), spec.get("similarity_threshold", "off")
+    if not isinstance(threshold, str | None):
+        near = cosines(names.vectors, names.vector(original)) >= float(threshold)
+        numbers = numbers[near[numbers]]
+    allowed = set(numbers.tolist())
     limit = edit_limit(spec.get("max_edit_distance", 0))
     recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
     options = {option.strip().casefold() for option in item.options}
@@ -215,7 +182,7 @@ def replacements(
         i = indices.get(name)
         # A name that is not in the vocabulary only has to differ from every option.
         fits = i in allowed if i is not None else name not in options
-        spelled = vocabulary[i] if i is not None else name
+        spelled = names.names[i] if i is not None else name
         cased = recase(spelled, original)
         fits = fits and (limit is None or limit.allows(original, cased))
         if fits and spelled.casefold() != original.casefold():

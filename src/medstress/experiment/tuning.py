@@ -33,14 +33,11 @@ from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import AnalysisTable, Experiment, TuneTable
-from medstress.experiment.file.labels import victim_labels
-from medstress.experiment.file.reading import check_table
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.config import AnalysisTable, Experiment, TuneTable, victim_labels
+from medstress.experiment.file.reading import Source, check_table
 from medstress.experiment.opening import RUN, Wish
 from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.experiment.plan.spending import NO_USAGE, Usage
+from medstress.experiment.plan.plan import Portion, Prepared, Usage
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.experiment.run import (
     Outcome,
@@ -141,7 +138,7 @@ class TuningPlan:
             portion=self.portion(part),
         )
 
-    def report(self, best: Chosen, usage: Usage = NO_USAGE) -> Prepared:
+    def report(self, best: Chosen, usage: Usage) -> Prepared:
         """Return the run on the other items: the chosen n of each place, and untuned attacks.
 
         A victim without a right tuning item in a place has no n and is left out there; its summary
@@ -180,10 +177,7 @@ class TuningPlan:
         portion = replace(
             self.portion(REPORT, as_json(Chosen(grids=grids, choices=best.choices))),
             holds=holds,
-            n_queries=usage.n_queries,
-            n_tokens=usage.n_tokens,
-            usd=usage.usd,
-            seconds=usage.seconds,
+            used=usage,
         )
         prepared = self.prepared.without_victims(labels & _victims_without_n(grids))
         shown = self.with_controls(p for p in self.prepared.attacks if is_used(p.attack))

@@ -12,13 +12,11 @@ from medstress.core.clusters import GROUPS, clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
 from medstress.experiment.file.reading import check_table
-from medstress.experiment.file.training_table import TrainTable
-from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.file.study_tables import TrainTable
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import GroupPart, load_groups
+from medstress.experiment.plan.parts import GroupPart, kind_of_datasets, load_groups
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.experiment.prepare import Watcher
 from medstress.training.copies import (
     Kind,
@@ -184,7 +182,7 @@ def _load(
         )
     if kind.draws_names and prepared.experiment.entities:
         tables = prepared.experiment.entities
-        (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None).datasets
+        (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None)[0]
     return part.questions
 
 

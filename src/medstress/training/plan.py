@@ -15,8 +15,8 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import Experiment, VictimTable
-from medstress.experiment.file.sources import Source
-from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
+from medstress.experiment.file.reading import Source
+from medstress.experiment.file.study_tables import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared

@@ -15,8 +15,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.training import TRAINING
 from medstress.core.errors import StoreError
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import Watcher
+from medstress.experiment.prepare import Watcher, opened_victims
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text

@@ -14,7 +14,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import TaggedText
 from medstress.core.text import tokenise
 from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.sentence_groups import SentenceGroupPart
+from medstress.experiment.plan.parts import SentenceGroupPart
 
 ITEM = TaggedText(
     id="1",

@@ -15,7 +15,7 @@ from medstress.core.calls import Call, Decoding, Generate, Generated, Reply
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.attack_checks import victim_of
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice

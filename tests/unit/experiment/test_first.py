@@ -14,9 +14,8 @@ from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import attack as first_attack
 from medstress.experiment.first import data as first_data
 from medstress.experiment.first.attack import fitting_attacks
-from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.compose import compose
-from medstress.experiment.first.data import read_data
+from medstress.experiment.first.data import Choices, read_data
 from medstress.files.reading import parse_toml
 from medstress.files.toml_values import toml_value
 

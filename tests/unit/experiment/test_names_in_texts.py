@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from medstress.attacks import EntitySubstitution, NoOp, Paraphrase
 from medstress.attacks.controls.arm import control_arm
-from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.sentence_groups import free_group, with_names
+from medstress.experiment.plan.parts import AttackPart, free_group, with_names
 
 PDWS = EntitySubstitution(n=-2.0)
 

@@ -10,8 +10,7 @@ from medstress.core.calls import BackendTraits
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.file.config import AttackTable, VictimTable
-from medstress.experiment.file.labels import unique_labels
+from medstress.experiment.file.config import AttackTable, VictimTable, unique_labels
 from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import make_attacks, open_victims
 from medstress.experiment.prepare import Watcher, prepare

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.experiment.file.config import Experiment, ExperimentTable
-from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.file.config import Experiment, ExperimentTable, victim_labels
 from medstress.experiment.file.reading import check_experiment, read_experiment
 from medstress.experiment.plan.parts import make_attacks
 

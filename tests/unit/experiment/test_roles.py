@@ -12,8 +12,7 @@ from medstress.api.run import run
 from medstress.core.errors import StoreError, UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.opened import opened_victims
-from medstress.experiment.prepare import prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.testing import tiny_questions
 from rows import rows_of
 
@@ -93,14 +92,6 @@ def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
     tables["role"]["judge"] = {"backend": "mock"}
     with pytest.raises(StoreError, match="role 'judge' is new"):
         run(tables, tmp_path / "run")
-
-
-def test_one_judge_is_asked(tables):
-    tables["role"]["judge"] = [{"backend": "mock"}]
-    assert [role.name for role in _opened(tables)] == ["attacker", "judge"]
-    tables["role"]["judge"] *= 2
-    with pytest.raises(UsageError, match="one judge is asked"):
-        prepare(tables)
 
 
 def _opened(tables):

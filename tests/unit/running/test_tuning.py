@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.experiment.file.config import GRID, TuneTable
 from medstress.experiment.file.reading import check_table, read_experiment
+from medstress.experiment.file.study_tables import GRID, TuneTable
 from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
 FILE = """[experiment]
@@ -72,7 +72,7 @@ def test_by_default_a_fifth_of_the_items_and_n_from_minus_50_to_50() -> None:
     [
         ("share = 0", "line 14: share = 0: input should be greater than 0"),
         ("share = 1.5", "line 14: share = 1.5: input should be less than or equal to 1"),
-        ("grid = []", "line 14: grid = (): expected at least one value"),
+        ("grid = []", "line 14: grid = []: expected at least one value"),
         ("grid = [5, 5.0]", "line 14: grid = [5, 5.0]: values repeat"),
         ("grid = [0]", "line 14: grid = [0]: expected at least one n other than 0"),
         ("grid = [300]", "line 14: grid = [300]: every n must lie between -200 and"),

@@ -41,16 +41,21 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    victim_labels,
 )
+from medstress.experiment.file.model_tables import RoleTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart, GroupPart, load_groups
-from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.experiment.plan.sentence_groups import (
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    GroupPart,
     SentenceGroupPart,
     free_group,
+    load_groups,
     sentence_resources,
     with_names,
 )
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.roles import RolePart
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
@@ -180,10 +185,6 @@ class Bench:
     """The plan, with the folder's items; resources are real where they are here."""
     folds: Mapping[str, Sequence[Victim]]
     """Name of victims that share the items -> all of them."""
-    roles: Mapping[str, Backend]
-    """The other models, by role."""
-    decodings: Mapping[str, Decoding]
-    """How they generate."""
     rules: Mapping[str, Any]
     """Group -> what rules may read without names and vectors."""
     lacks: Mapping[Place | str, str]
@@ -256,17 +257,22 @@ class _Folder:
         return found
 
     @cached_property
-    def roles(self) -> dict[str, Backend]:
-        stored = self.manifest.get("roles") or {}
-        return {name: backend_of(one) for name, one in stored.items()}
+    def roles(self) -> list[RolePart]:
+        return [
+            RolePart(
+                name=name,
+                backend=backend_of(one),
+                decoding=Decoding(max_new_tokens=most, temperature=temperature),
+                table=RoleTable.model_construct(),
+                is_shared=True,
+            )
+            for name, one in (self.manifest.get("roles") or {}).items()
+            for most, temperature in (one["decoding"],)
+        ]
 
-    @cached_property
+    @property
     def decodings(self) -> dict[str, Decoding]:
-        stored = self.manifest.get("roles") or {}
-        return {
-            name: Decoding(max_new_tokens=one["decoding"][0], temperature=one["decoding"][1])
-            for name, one in stored.items()
-        }
+        return {part.name: part.decoding for part in self.roles}
 
     # -- attacks -----------------------------------------------------------------------------
     @cached_property
@@ -353,8 +359,7 @@ class _Folder:
                     on=on,
                 )
             )
-        vectors = {name for name, one in (self.manifest.get("groups") or {}).items()}
-        return groups, rules, frozenset(vectors - {NO_NAMES})
+        return groups, rules, frozenset(rules.keys() - {NO_NAMES})
 
     def _on(self, part: GroupPart, label: str, dataset: DatasetPart) -> Resources:
         """Return the resources of a group on a data set, with the passages that the plan had."""
@@ -443,9 +448,7 @@ class _Folder:
         """Return a victim with the user's own templates, if the named experiment has them."""
         if self.own is None:
             return victim
-        tables, kind = self.own.experiment.victim, self.own.kind
-        from medstress.experiment.file.labels import victim_labels
-
+        tables = self.own.experiment.victim
         for table, label in zip(tables, victim_labels(tables), strict=True):
             if label != victim.label:
                 continue
@@ -458,7 +461,7 @@ class _Folder:
                 classes=self.own.classes,
                 datasets=[(part.label, one.name) for part, one in pairs],
             )
-            tasks = kind.tasks(request)
+            tasks = self.own.kind.tasks(request)
             own = replace(victim, task=tasks.default, by_dataset=tasks.by_dataset)
             if own.spec() == victim.spec() and own.prompt_specs() == victim.prompt_specs():
                 return own
@@ -539,14 +542,12 @@ def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
         groups=groups,
         attacks=attacks,
         victims=victims,
+        roles=folder.roles,
         kind=folder.kind,
-        portion=Portion(),
     )
     return Bench(
         prepared=prepared,
         folds=folds,
-        roles=folder.roles,
-        decodings=folder.decodings,
         rules=rules,
         lacks=folder.lacks,
         unknown=folder.unknown,

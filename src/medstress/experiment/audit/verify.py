@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
 
+from medstress.analyses.families import SETTINGS
 from medstress.analyses.run import Run
+from medstress.analyses.significance import FIXED
 from medstress.analyses.summary import summary as summary_of
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.spans import spans_in
 from medstress.core.exchanges import StoredCall
-from medstress.core.hashing import content_hash
+from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Question
 from medstress.core.outcomes import TOO_LONG
 from medstress.core.text import edits_of
+from medstress.engine.inquiry import Inquiry
 from medstress.engine.replay import (
     TAKEN,
     Differs,
     NotHereError,
+    Recorded,
     StoredAttack,
     compare,
     replay,
@@ -32,11 +37,18 @@ from medstress.engine.replay import (
 from medstress.engine.trial import Trial
 from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
-from medstress.experiment.audit.follow_ups import follow_ups, unplanned
-from medstress.experiment.audit.kept import kept_break
+from medstress.experiment.audit.kept import Verification, kept_break
 from medstress.experiment.audit.recorded import Bench, recorded
-from medstress.experiment.audit.verification import Verification
+from medstress.experiment.explain.explanation import Settings as ExplainSettings
+from medstress.experiment.explain.plan import explanations
+from medstress.experiment.explain.run import last_edits
+from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.medfuzz_tests import tools_of
+from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.significance.mentions import mention_studies
+from medstress.experiment.significance.plan import Tools, families
+from medstress.experiment.transfer import plan
 from medstress.store.chain import Break
 from medstress.store.database import FILE
 from medstress.store.opening import interpreting, no_run
@@ -45,7 +57,135 @@ from medstress.store.reviews import reviews_digests, with_reviews
 from medstress.store.root import SUPERSEDED, checked_root
 from medstress.store.views import INQUIRIES
 from medstress.store.whole_check import Whole, check_whole
+from medstress.tasks.victim import Victim
 from medstress.version import __version__
+
+
+def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator[Work]:
+    """Yield what the run would ask after its trials, as far as its folder and what is here say.
+
+    Args:
+        bench: of the folder.
+        run: its trials.
+        stored: the follow-ups that the folder holds; they say with which settings they were asked.
+    """
+    told = [(one, one.result.get("told", {})) for one in stored]
+    purposes = {one.result.get("purpose") for one in stored}
+    if purposes & {Purpose.TRANSFER, Purpose.REUSE}:
+        yield from _inquiries(bench, run)
+    tools = tools_of(bench.prepared, bench.muted)
+    if Purpose.JUDGE in purposes:
+        yield from mention_studies(run.trials, tools)
+    masks: dict[bytes, tuple[ExplainSettings, list[tuple[StoredWork, str]]]] = {}
+    for one, spec in told:
+        if one.result.get("purpose") == Purpose.TEST:
+            yield from _tests(run, tools, spec)
+        if one.result.get("purpose") == Purpose.EXPLAIN:
+            mask = ExplainSettings(**{key: spec[key] for key in ("mask", "evaluations", "batch")})
+            masks.setdefault(digest(mask.as_json()), (mask, []))[1].append((one, spec["trial"]))
+    for mask, of_trials in masks.values():
+        yield from _explanations(bench, run, mask, of_trials)
+
+
+def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
+    prepared, analysis = bench.prepared, bench.prepared.experiment.analysis
+    for wanted in ({"reuse": ()}, {"transfer": False}):
+        changed = analysis.model_copy(update=wanted)
+        experiment = prepared.experiment.model_copy(update={"analysis": changed})
+        with suppress(NotHereError):  # names of a vocabulary that is not here
+            yield from plan(replace(prepared, experiment=experiment), run)
+
+
+def _tests(run: Run, tools: Tools, spec: Mapping[str, Any]) -> Iterator[Work]:
+    """Yield the family of a stored test; other successes than it names make another one."""
+    items = tuple(run.manifest.get(FIXED, {}).get("items", ()))
+    table = SignificanceTable(items=items, **{key: spec[key] for key in SETTINGS})
+    for family in families(run.trials, tools, table):
+        if {one.id for one in family.successes} & set(spec["trials"]):
+            yield family.study()
+
+
+def _explanations(
+    bench: Bench, run: Run, settings: ExplainSettings, stored: Sequence[tuple[StoredWork, str]]
+) -> Iterator[Work]:
+    trials = {trial.id: trial for trial in run.trials}
+    chosen = [trials[trial_id] for _, trial_id in stored if trial_id in trials]
+    edits = run.folder.read(lambda reader: last_edits(reader, chosen))
+    for one, trial_id in stored:
+        trial = trials.get(trial_id)
+        if trial is None or trial_id not in edits or trial.arm.attack.label in bench.muted:
+            continue
+        (work,) = explanations([trial], edits, bench.prepared, settings)
+        victim = replace(work.victim, backend=_cut_as_stored(work.victim, one.result.get("found")))
+        yield replace(work, victim=victim)
+
+
+def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Recorded:
+    """Return a victim's back end that cuts texts into the stored tokens.
+
+    Other tokens would be other masked texts, whose calls have other keys.
+    """
+    starts: dict[str, tuple[int, ...]] = {}
+    for side in ("before", "after") if findings and findings["units"] == "tokens" else ():
+        left = list(findings[side]["tokens"]) if findings else []
+        for _, _, size in findings[side]["segments"] if findings else ():
+            tokens, left = left[:size], left[size:]
+            starts["".join(tokens)] = (0, *accumulate(map(len, tokens[:-1])))
+    backend = victim.backend
+    return Recorded(backend.identity, backend.traits, starts or None)
+
+
+def unplanned(
+    bench: Bench,
+    stored: StoredWork,
+    items: Mapping[int, tuple[str, Any]],
+    calls: Sequence[StoredCall],
+) -> Inquiry | None:
+    """Return a follow-up that is not planned any more, from its rows alone.
+
+    An extension changes what is planned: other names lead, other controls are shared. What only
+    its plan knows is not judged then, but its calls.
+
+    Raises:
+        Differs: a call has another key than its request.
+    """
+    roles = {part.name: part.backend for part in bench.prepared.roles}
+    for at, one in enumerate(calls):
+        victims = bench.folds.get(stored.victim)
+        if one.request is None or not victims:
+            continue
+        parts = orjson.loads(one.request)
+        models = [victim.backend for victim in victims]
+        asked = models if one.role == VICTIM else [roles[one.role]]
+        keys = {digest([model.identity.hash, *parts]) for model in asked}
+        if one.key not in keys:
+            raise Differs(at, f"key {min(keys).hex()}", one.key.hex())
+    purpose = stored.result.get("purpose")
+    attacks = {part.label: part.attack for part in bench.prepared.attacks}
+    attack, victims = attacks.get(stored.attack), bench.folds.get(stored.victim)
+    if purpose not in (Purpose.TRANSFER, Purpose.REUSE) or attack is None or not victims:
+        return None
+    dataset, item = items[stored.item]
+    edits: dict[int, Any] = {}
+    for one in calls:
+        edits.setdefault(one.query or 0, edits_of(orjson.loads(one.edits or "[]")))
+    victim = victims[0].on(dataset)
+    if "turns" in attack.needs:
+        victim = victim_of(victim, attack, dataset, item, stored.seed, stored.repeat)
+    return Inquiry(
+        purpose=Purpose(purpose),
+        dataset=dataset,
+        group=stored.group,
+        victim=victim,
+        attack_label=stored.attack,
+        attack_spec=orjson.loads(stored.spec),
+        seed=stored.seed,
+        goal=attack.goal_for(item),
+        item=item,
+        candidates=tuple(item.candidate(edits[query]) for query in sorted(edits)),
+        spec=stored.result["told"],
+    )
+
 
 OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
 IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
@@ -117,6 +257,7 @@ class _Verifying:
         self._left = run.work_rows()
         self._n_rows = len(self._left)
         self._bench: Bench = recorded(run, own, version=is_ours)
+        self._roles = {part.name: part.backend for part in self._bench.prepared.roles}
 
     def breaks(self) -> Iterator[Break]:
         """Yield what does not agree, in order."""
@@ -181,7 +322,10 @@ class _Verifying:
             trial = replace(trial, victim=replace(trial.victim, too_long=too_long))
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench
-        yield from _wrong_counts(stored, calls)
+        n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
+        if stored.verdict is not None and stored.result.get("n_asked", 0) != n:
+            n_stored = str(stored.result.get("n_asked"))
+            yield _break("verdicts", stored.ended, f"n_asked {n}", n_stored)
         why, redrawn = bench.why_judged(trial), None
         if why is None:
             redrawn = self._outcome(trial, stored, calls)
@@ -240,7 +384,7 @@ class _Verifying:
         is_open = stored.verdict is None
         try:
             result = replay(
-                work, calls, self._bench.roles, overtime=overtime, is_open=is_open, as_stored=takes
+                work, calls, self._roles, overtime=overtime, is_open=is_open, as_stored=takes
             )
         except Differs:
             raise
@@ -306,13 +450,6 @@ class _Verifying:
 
 def _break(table: str, row: int, expected: str, found: str) -> Break:
     return Break(table=table, row=row, expected=expected, found=found)
-
-
-def _wrong_counts(stored: StoredWork, calls: Sequence[StoredCall]) -> Iterator[Break]:
-    """Yield that a trial counts other queries than the ledger has."""
-    n = len({c.query for c in calls if (c.role, c.purpose) == (VICTIM, Purpose.ATTACK)})
-    if stored.verdict is not None and stored.result.get("n_asked", 0) != n:
-        yield _break("verdicts", stored.ended, f"n_asked {n}", str(stored.result.get("n_asked")))
 
 
 def odd_edits(

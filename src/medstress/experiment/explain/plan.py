@@ -13,7 +13,7 @@ from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.experiment.explain.explanation import Explanation, Settings
-from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.codec import decode_edits
 from medstress.tasks.victim import Victim

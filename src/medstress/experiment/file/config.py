@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -9,24 +11,21 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
+from medstress.core.errors import UsageError
 from medstress.core.label_schemes import Scheme
-from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
-from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
-from medstress.experiment.file.phase_tables import (
-    GRID,
-    RELEASED_GRID,
+from medstress.experiment.file.study_tables import (
     AnalysisTable,
+    RequireTable,
     SignificanceTable,
+    SlicesTable,
+    TrainTable,
     TuneTable,
 )
-from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, TomlTable
-from medstress.experiment.file.training_table import TrainTable
+from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, TomlTable, distinct
 from medstress.files.writing import Access
 
 __all__ = [
-    "GRID",
-    "RELEASED_GRID",
     "AnalysisTable",
     "AttackTable",
     "DatasetTable",
@@ -235,12 +234,10 @@ class EntitiesTable(TomlTable):
     @field_validator("distance")
     @classmethod
     def _distance(cls, value: str) -> str:
-        from pydantic_core import PydanticCustomError
-
         from medstress.entities.distances import wrong_distance
 
         if reason := wrong_distance(value):
-            raise PydanticCustomError("distance", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @field_validator("type", mode="before")
@@ -251,12 +248,10 @@ class EntitiesTable(TomlTable):
     @field_validator("type")
     @classmethod
     def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        from pydantic_core import PydanticCustomError
-
         from medstress.entities.groups import wrong_type
 
         if reason := wrong_type(value):
-            raise PydanticCustomError("type", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @model_validator(mode="after")
@@ -340,3 +335,93 @@ class Experiment(TomlTable):
     @classmethod
     def _array(cls, value: Any) -> Any:
         return (value,) if isinstance(value, dict) else tuple(value)
+
+
+def unique_labels(
+    table: str, entries: Sequence[tuple[str | None, str, Mapping[str, Any]]]
+) -> list[str]:
+    """Give every entry of one array of tables a label.
+
+    Args:
+        table: the table's name, for messages.
+        entries: (the user's label, name, parameters) of each entry.
+
+    Raises:
+        UsageError: two entries end with the same label.
+
+    >>> unique_labels("attack", [(None, "swap", {"n": 1}), (None, "swap", {"n": 2})])
+    ['swap n=1', 'swap n=2']
+    """
+    by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for _, name, parameters in entries:
+        by_name[name].append(parameters)
+    differing = {name: _differing(rows) for name, rows in by_name.items()}
+    labels = []
+    for label, name, parameters in entries:
+        keys = differing[name] if label is None else []
+        parts = [f"{key}={_shown(parameters.get(key))}" for key in keys]
+        shown = [
+            part for part, key in zip(parts, keys, strict=True) if parameters.get(key) is not None
+        ]
+        labels.append(label or " ".join([name, *shown]))
+    for label, n in Counter(labels).items():
+        if n > 1:
+            raise UsageError(
+                f"two [[{table}]] entries are both called {label!r}: remove one, or give them "
+                f"different {'names' if table in ('victim', 'entities') else 'labels'}"
+            )
+    return labels
+
+
+def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
+    """Return the name of each victim in results.
+
+    Raises:
+        UsageError: two victims have the same name.
+    """
+    entries = []
+    for table in tables:
+        own = {
+            "wrap": "+".join(entry["name"] for entry in table.wrap) or None,
+            "prompt": shown_prompt(table.prompt),
+        }
+        keys = {**table.model_dump(exclude={"use", "wrap"}), **own}
+        entries.append((table.name, victim_name(table), keys))
+    return unique_labels("victim", entries)
+
+
+def victim_name(table: VictimTable) -> str:
+    """Return the default name of a victim."""
+    return table.model or table.target or table.backend
+
+
+def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    keys = {key: None for row in rows for key in row}
+    return [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
+    """Return the name of each entity group in results."""
+    return unique_labels(
+        "entities", [(t.name, type_label(t), t.model_dump(exclude={"use"})) for t in tables]
+    )
+
+
+def type_label(table: EntitiesTable) -> str:
+    """Return the types of an entity group as one word."""
+    return table.type if isinstance(table.type, str) else "+".join(table.type)
+
+
+def shown_prompt(prompt: str | Mapping[str, str]) -> str:
+    """Return the key `prompt` as labels show it.
+
+    >>> shown_prompt({"medmcqa": "medmcqa", "default": "qstab"})
+    'medmcqa: medmcqa, default: qstab'
+    """
+    if isinstance(prompt, str):
+        return prompt
+    return ", ".join(f"{name}: {each}" for name, each in prompt.items())

@@ -165,10 +165,8 @@ class VictimTable(TomlTable):
     @field_validator("prompt", mode="before")
     @classmethod
     def _prompt(cls, value: Any) -> Any:
-        from pydantic_core import PydanticCustomError
-
         if reason := wrong_prompt(value):
-            raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
+            raise ValueError(reason)
         return value
 
     @field_validator("wrap", mode="before")
@@ -234,15 +232,6 @@ class RolesTable(TomlTable):
     """Writes the variants of the control `paraphrase`."""
     judge: JudgeTable | None = None
     """Says what it calls evidence in an edit, and whether reasonings mention it."""
-
-    @field_validator("judge", mode="before")
-    @classmethod
-    def _one(cls, value: Any) -> Any:
-        if isinstance(value, list) and len(value) == 1:
-            return value[0]
-        if isinstance(value, list):
-            raise ValueError("one judge is asked: leave the other tables [[role.judge]] out")
-        return value
 
 
 def wrong_prompt(value: Any) -> str | None:

@@ -2,28 +2,93 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from medstress import recipes
 from medstress.attacks.protocol import attack_class
 from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean
+from medstress.datasets.guess import ENDINGS
 from medstress.experiment.file.config import AttackTable, Experiment
-from medstress.experiment.file.places import Where
 from medstress.experiment.file.refusing import (
     ARRAYS,
     TABLES_BUILT,
+    Where,
     missing_key,
     missing_table,
     refuse,
     unknown,
 )
-from medstress.experiment.file.sources import Source, find_source
-from medstress.files.reading import check_toml, parse_toml
+from medstress.files.reading import check_toml, parse_toml, read_text
+from medstress.files.writing import DATABASE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The text of an experiment and its base folder."""
+
+    text: str
+    """TOML."""
+    name: str
+    """Its name in messages."""
+    base: Path
+    """Folder that relative paths start from; for a recipe the current folder."""
+    remark: str = ""
+    """What is said of it before it runs; empty for nothing."""
+
+
+def find_source(experiment: str | Path | Source) -> Source:
+    """Read an experiment file, or the recipe of that name; a text that is no file stays as it is.
+
+    A file that exists wins over a recipe of its name; a folder does not.
+
+    Raises:
+        UsageError: neither a file nor a recipe, or the file cannot be read.
+    """
+    if isinstance(experiment, Source):
+        return experiment
+    path = Path(experiment)
+    if str(experiment) in recipes.names() and not path.is_file():
+        name = str(experiment)
+        return Source(
+            text=recipes.text_of(name), name=f"{name}{recipes.SUFFIX}", base=Path.cwd().resolve()
+        )
+    if not os.path.lexists(path):
+        known = [p.name for p in path.parent.glob("*.toml")]
+        if path.parent == Path():
+            known += recipes.names()
+        named = f"{path.name}.toml"
+        near = f"; did you mean {named!r}?" if named in known else did_you_mean(path.name, known)
+        raise UsageError(f"there is no experiment file {path}{near}").with_command(FIRST_COMMAND)
+    if (error := _other_thing(path)) is not None:
+        raise error
+    text = read_text(path)
+    return Source(text=text, name=path.name, base=path.resolve().parent)
+
+
+def _other_thing(path: Path) -> UsageError | None:
+    """Return the error for what newcomers give in place of an experiment file; None for others."""
+    if path.suffix.lower() in ENDINGS:
+        error = (
+            f"{path} holds data; expected an experiment file (TOML), or for a first run "
+            f"--data {path} --model NAME"
+        )
+        return UsageError(error).with_command(shlex.join(["medstress", "check", str(path)]))
+    if path.is_dir() and not (path / DATABASE).is_file():
+        error = f"{path} is a folder; expected an experiment file (TOML)"
+        return UsageError(error).with_command(FIRST_COMMAND)
+    if (path / DATABASE).is_file():
+        error = f"{path} is the folder of a run; expected an experiment file (TOML)"
+        return UsageError(error).with_command(shlex.join(["medstress", "summary", str(path)]))
+    return None
+
 
 _INSTALLED = {"dataset": ("datasets", "name"), "victim": ("backends", "backend")}
 """Table -> the list of installed parts, and the key that names one."""
@@ -99,7 +164,11 @@ def check_experiment(
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
         # An entry that is switched off may name something that is not built or not installed.
         kept = [dict(row) for row in rows]
-        used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
+        used = [
+            i
+            for i, row in enumerate(kept)
+            if not (table in ARRAYS and row.get("use", True) is False)
+        ]
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
@@ -115,7 +184,13 @@ def check_experiment(
         if reason := _unknown_dataset(victim.get("prompt"), datasets):
             place = where.key("victim", "prompt", where.place_of("victim", index))
             raise UsageError(f"{place}: {reason}")
-    return _validate(cleaned, where)
+    from pydantic import ValidationError
+
+    attacks = [_attack_table(row, where, i) for i, row in enumerate(cleaned.get("attack", ()))]
+    try:
+        return Experiment.model_validate({**cleaned, "attack": attacks} if attacks else cleaned)
+    except ValidationError as failure:
+        refuse(failure, where)
 
 
 def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[str, Any]:
@@ -140,10 +215,6 @@ def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[st
             role = {**own, **role}
         addressed[name] = role
     return {name: addressed[name] for name in roles}
-
-
-def _is_off(table: str, row: Mapping[str, Any]) -> bool:
-    return table in ARRAYS and row.get("use", True) is False
 
 
 def require_tables(
@@ -183,17 +254,6 @@ def _check_built(table: str, row: Mapping[str, Any], where: Where, index: int) -
     if isinstance(name, str) and name and not registry.is_installed(kind, name):
         error = registry.unknown_name(kind, name)
         raise UsageError(f"{where.key(table, key, index)}: {error}") from error
-
-
-def _validate(raw: Mapping[str, Any], where: Where) -> Experiment:
-    from pydantic import ValidationError
-
-    rows = raw.get("attack", ())
-    attacks = [_attack_table(row, where, index) for index, row in enumerate(rows)]
-    try:
-        return Experiment.model_validate({**raw, "attack": attacks} if attacks else raw)
-    except ValidationError as failure:
-        refuse(failure, where)
 
 
 def _attack_table(row: Mapping[str, Any], where: Where, index: int) -> Any:
@@ -241,8 +301,7 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         raise UsageError(f"--set {override!r}: {unknown('table', table, Experiment.model_fields)}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
     if table == "role" and isinstance(value, dict) and name:
-        found = value.setdefault(name, {})
-        return found if isinstance(found, list) else [found]
+        return [value.setdefault(name, {})]
     entries = value if isinstance(value, list) else [value]
     if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries

@@ -14,8 +14,7 @@ from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.encoders import MINILM_NEEDS
 from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData
+from medstress.experiment.first.data import Choices, FirstData
 from medstress.kinds import Kind
 
 GROUPS = ("drugs", "diseases")

@@ -1,19 +1,77 @@
-"""Compose the experiment file that a few values stand for."""
+"""Compose the experiment file that a few values stand for, as commented TOML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import UsageError
-from medstress.experiment.file.sources import Source
+from medstress.experiment.file.reading import Source
 from medstress.experiment.first.attack import FirstAttack, find_attack
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData, read_data
+from medstress.experiment.first.data import Choices, FirstData, read_data
 from medstress.experiment.first.victim import FirstVictim, find_victim
-from medstress.experiment.first.written import Key, Section, written
+from medstress.files.toml_values import toml_key, toml_value
+
+_WIDEST = 40
+"""Characters of a key and its value that comments in a table are still aligned with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a table."""
+
+    name: str
+    """The key."""
+    value: Any
+    """A value that TOML has."""
+    remark: str = ""
+    """What the user should know, in a few words."""
+    is_off: bool = False
+    """True if it is shown as a comment, to be switched on."""
+
+    @property
+    def text(self) -> str:
+        """Key and value."""
+        return f"{'# ' if self.is_off else ''}{toml_key(self.name)} = {toml_value(self.value)}"
+
+    def line(self, column: int) -> str:
+        """Return its line, with the remark as a comment from a column on, if there is room."""
+        return f"{self.text:<{column}}  # {self.remark}" if self.remark else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One table."""
+
+    header: str
+    """Such as `[experiment]` or `[[victim]]`."""
+    keys: Sequence[Key]
+    """In order."""
+    before: str = ""
+    """A comment above it."""
+    is_off: bool = False
+    """True if all of it is shown as a comment."""
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The lines of the table."""
+        if self.before:
+            yield from (f"# {line}" for line in self.before.splitlines())
+        mark = "# " if self.is_off else ""
+        yield f"{mark}{self.header}"
+        widths = [len(key.text) for key in self.keys if key.remark]
+        column = max((width for width in widths if width <= _WIDEST), default=0)
+        yield from (f"{mark}{key.line(column)}" for key in self.keys)
+
+
+def written(title: str, sections: Sequence[Section]) -> str:
+    """Return a file: its title as a comment, and the tables with an empty line between them."""
+    head = "\n".join(f"# {line}" for line in title.splitlines())
+    return "\n\n".join([head, *("\n".join(section.lines) for section in sections)]) + "\n"
+
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 _LONGEST_NAME = 60
@@ -103,20 +161,18 @@ def _title(data: FirstData) -> str:
 
 def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
     keys = [
-        Key(name="name", value=name, remark=f"the run is kept in runs/{name}"),
-        Key(name="seeds", value=[0], remark=_REMARKS["seeds"]),
-        Key(name="max_queries", value=10000, remark="stop cleanly after so many", is_off=True),
+        Key("name", name, f"the run is kept in runs/{name}"),
+        Key("seeds", [0], _REMARKS["seeds"]),
+        Key("max_queries", 10000, "stop cleanly after so many", is_off=True),
     ]
     if data.kind.has_parts:
-        keys.append(
-            Key(name="controls", value=True, remark="as much noise outside entities", is_off=True)
-        )
+        keys.append(Key("controls", True, "as much noise outside entities", is_off=True))
     if victim.table["backend"] == "openai":
         keys.append(
             Key(
-                name="max_usd",
-                value=5.0,
-                remark="stop cleanly at this price; needs price_in and price_out below",
+                "max_usd",
+                5.0,
+                "stop cleanly at this price; needs price_in and price_out below",
                 is_off=True,
             )
         )
@@ -126,7 +182,7 @@ def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
 def _dataset(data: FirstData) -> Section:
     keys = _keys(data.table)
     if not data.table.get("limit"):
-        keys.append(Key(name="limit", value=200, remark="a random sample of so many", is_off=True))
+        keys.append(Key("limit", 200, "a random sample of so many", is_off=True))
     understood = data.part.loaded.understood
     return Section(header="[[dataset]]", keys=keys, before=" ".join(understood.split()))
 
@@ -145,15 +201,15 @@ def _victim(victim: FirstVictim) -> Section:
         if victim.table.get("answer_by") == "generate":
             keys.append(
                 Key(
-                    name="max_new_tokens",
-                    value=128,
-                    remark="more for a model that reasons before it answers",
+                    "max_new_tokens",
+                    128,
+                    "more for a model that reasons before it answers",
                     is_off=True,
                 )
             )
         keys += [
-            Key(name="price_in", value=0.15, remark="US dollars a million tokens", is_off=True),
-            Key(name="price_out", value=0.6, is_off=True),
+            Key("price_in", 0.15, "US dollars a million tokens", is_off=True),
+            Key("price_out", 0.6, is_off=True),
         ]
     return Section(header="[[victim]]", keys=keys)
 
@@ -210,6 +266,4 @@ def _criterion(data: FirstData) -> Section:
 
 def _keys(table: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> list[Key]:
     known = {**_REMARKS, **(remarks or {})}
-    return [
-        Key(name=name, value=value, remark=known.get(name, "")) for name, value in table.items()
-    ]
+    return [Key(name, value, known.get(name, "")) for name, value in table.items()]

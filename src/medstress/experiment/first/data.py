@@ -1,21 +1,46 @@
-"""The data of a first experiment: its table, and what the rows hold."""
+"""What a first experiment is made of, and its data: the table, and what the rows hold."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
-from medstress.experiment.first.choices import Choices
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.sentence_groups import kind_of_datasets
+from medstress.experiment.plan.parts import kind_of_datasets
 from medstress.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The values of a first experiment; a value of None stands for what fits."""
+
+    data: str
+    """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub."""
+    model: str
+    """A folder, a `.gguf` file, `file.py:function`, `mock`, `smollm2`, the name that the server at
+    `base_url` knows, or a hub id."""
+    base_url: str | None = None
+    """The address of a server."""
+    api_key_env: str | None = None
+    """The environment variable that holds the server's key."""
+    entities: tuple[str, ...] | None = None
+    """Groups: of `drugs`, `diseases`; default both."""
+    attack: str | None = None
+    """Name of an attack; default: what fits the data."""
+    budget: int | None = None
+    """Perturbed queries per item; default: the attack's."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Field -> its column in the data."""
+    answer_base: int | None = None
+    """The number of the first option where answers are numbers."""
+
 
 _PATHS = ("path", "perturbed", "annotations", "documents")
 _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
@@ -64,7 +89,11 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
             settles it.
         DataError: a bad row.
     """
-    table = {**guess_dataset(choices.data), **_reading_keys(choices)}
+    table = dict(guess_dataset(choices.data))
+    if choices.columns:
+        table["columns"] = dict(choices.columns)
+    if choices.answer_base is not None:
+        table["answer_base"] = choices.answer_base
     for key in _PATHS:
         if key in table:
             table[key] = from_base(str(table[key]), base)
@@ -109,15 +138,6 @@ def from_base(given: str, base: Path) -> str:
     if path.is_absolute() or base.resolve() == Path.cwd().resolve():
         return given
     return Path(os.path.relpath(path.absolute(), base.resolve())).as_posix()
-
-
-def _reading_keys(choices: Choices) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if choices.columns:
-        found["columns"] = dict(choices.columns)
-    if choices.answer_base is not None:
-        found["answer_base"] = choices.answer_base
-    return found
 
 
 def _given(table: Mapping[str, Any], base: Path) -> Path:

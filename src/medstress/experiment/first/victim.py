@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +12,7 @@ from typing import Any
 
 from medstress.backends.local.files import EMBEDDED
 from medstress.core.errors import UsageError, did_you_mean, reason
-from medstress.experiment.first.choices import Choices
-from medstress.experiment.first.data import FirstData, from_base
+from medstress.experiment.first.data import Choices, FirstData, from_base
 from medstress.files.reading import read_json, read_text
 
 EXPECTED = (
@@ -98,11 +97,17 @@ def _model_place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
     if given in EMBEDDED:
         return {"backend": "transformers", "model": given}
     path = Path(given).expanduser()
+    local = "sentence_transformers" if task == "similarity" else "transformers"
     if path.is_dir():
-        return {"backend": _folder_backend(path, task), "model": from_base(given, base)}
+        of_spacy = [path / "meta.json", path / "config.cfg"]
+        is_spacy = task == "ner" and all(file.is_file() for file in of_spacy)
+        return {"backend": "spacy" if is_spacy else local, "model": from_base(given, base)}
     if path.suffix.lower() == ".gguf":
         _require_file(path, given)
-        return {"backend": _gguf_backend(), "model": from_base(given, base)}
+        # Where only transformers is installed, it reads the file as well.
+        is_only = find_spec("xllamacpp") is None and find_spec("transformers") is not None
+        backend = "transformers" if is_only else "llama_cpp"
+        return {"backend": backend, "model": from_base(given, base)}
     if path.suffix == ".py" or ".py:" in given:
         return {"backend": "python", "target": _function_file(given, base)}
     module, colon, function = given.partition(":")
@@ -111,7 +116,6 @@ def _model_place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
     if task == "ner" and _is_module(given) and find_spec("spacy") is not None:
         return {"backend": "spacy", "model": given}
     if _HUB_ID.fullmatch(given) and not path.is_file() and not _is_mistyped(given, path):
-        local = {"similarity": "sentence_transformers"}.get(task, "transformers")
         return {"backend": local, "model": given}
     raise UsageError(f"--model {given}: expected {EXPECTED}{_hint(given, path)}")
 
@@ -144,7 +148,7 @@ def _answers(
             "prompt": "open_book_cloze" if open_book else "cloze",
         }, {"answer_by": "by letter this small model nearly always says A"}
     config = _config(place, base)
-    if _is_head(_architectures(config), task):
+    if _is_head(config, task):
         if task != "multiple_choice":
             return {"answer_by": "head"}, {}
         return {"answer_by": "head", "prompt": "question"}, {}
@@ -165,18 +169,6 @@ def _short(given: str, backend: str) -> str:
         return path.resolve().name
     local = path.suffix == ".gguf" or backend == "python"
     return path.name.removesuffix(".gguf") if local else given.strip()
-
-
-def _folder_backend(path: Path, task: str) -> str:
-    if task == "ner" and (path / "meta.json").is_file() and (path / "config.cfg").is_file():
-        return "spacy"
-    return "sentence_transformers" if task == "similarity" else "transformers"
-
-
-def _gguf_backend() -> str:
-    """Return llama.cpp, or transformers where only that is installed."""
-    is_only = find_spec("xllamacpp") is None and find_spec("transformers") is not None
-    return "transformers" if is_only else "llama_cpp"
 
 
 def _function_file(given: str, base: Path) -> str:
@@ -274,15 +266,6 @@ def _hint(given: str, path: Path) -> str:
     return did_you_mean(given, near_files)
 
 
-def _architectures(config: Path | None) -> list[str]:
-    """Return what a model's config.json names; empty if that is not known."""
-    if config is None or not config.is_file():
-        return []
-    content = read_json(config)
-    named = content.get("architectures") if isinstance(content, dict) else None
-    return [str(each) for each in named] if isinstance(named, list) else []
-
-
 def _config(place: Mapping[str, Any], base: Path) -> Path | None:
     """Return the config.json of a folder, or of a hub model that is on this machine."""
     path = base / Path(place["model"]).expanduser()
@@ -301,6 +284,11 @@ def _hub_config(name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _is_head(architectures: Sequence[str], task: str) -> bool:
+def _is_head(config: Path | None, task: str) -> bool:
+    """Return whether a model's config.json names an architecture that scores options or pairs."""
+    if config is None or not config.is_file():
+        return False
+    content = read_json(config)
+    named = content.get("architectures") if isinstance(content, dict) else None
     ending = "ForMultipleChoice" if task == "multiple_choice" else "ForSequenceClassification"
-    return any(each.endswith(ending) for each in architectures)
+    return isinstance(named, list) and any(str(name).endswith(ending) for name in named)

@@ -1,4 +1,4 @@
-"""Checks before the run that attacks fit the victims and vocabularies."""
+"""Whether attacks fit victims and vocabularies, and the victims that they ask in conversations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,71 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.arm import ControlArm, turn_attack
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.protocol import Attack
+from medstress.core.calls import Decoding
 from medstress.core.errors import MedstressError, UsageError
-from medstress.experiment.file.config import VictimTable
-from medstress.experiment.file.labels import victim_name
+from medstress.core.items import Question
+from medstress.core.seeding import rng_for
+from medstress.experiment.file.config import VictimTable, victim_name
 from medstress.experiment.plan.parts import AttackPart, GroupPart
+from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Wrapper, gives_scores
+
+STREAM = "exemplars"
+
+
+def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
+    """Check that all victims can hold a conversation, if an attack needs it.
+
+    Raises:
+        UsageError: a victim cannot; the message names it and the attack.
+    """
+    part = next((part for part in attacks if "turns" in part.attack.needs), None)
+    if part is None:
+        return
+    for victim in victims:
+        if not isinstance(victim.task, MultipleChoice):
+            raise UsageError(
+                f"attack {part.label!r} holds its own conversation, which wrap and shots cannot "
+                f"change: leave them out of victim {victim.label!r}"
+            )
+        if "generate" not in victim.backend.traits.calls:
+            raise UsageError(
+                f"attack {part.label!r} needs a victim that writes its reasoning, but the back end "
+                f"of victim {victim.label!r} generates no text"
+            )
+
+
+def victim_of(
+    victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
+) -> Victim:
+    """Return the victim that an attack asks about one item, clean or edited, in one trial."""
+    of = turn_attack(attack)
+    if of is None:
+        return victim
+    task, backend = victim.task, victim.backend
+    assert isinstance(task, MultipleChoice)  # checked when it was opened
+    exemplars = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
+    decoding = Decoding(
+        max_new_tokens=task.reasoning_tokens or of.reasoning_tokens,
+        temperature=task.decoding.temperature,
+    )
+    conversation = Conversation(
+        own=task,
+        exemplars=exemplars,
+        parser=task.parser,
+        thoughts=task.thoughts,
+        by_letter=task.answer_by is AnswerBy.LETTER,
+        in_turns=backend.traits.in_turns,
+        decoding=decoding,
+        answer_tokens=task.decoding.max_new_tokens,
+    )
+    return replace(victim, task=conversation)
+
 
 _NEEDS_TURNS = "go on speaking after its answer"
 
@@ -68,28 +123,25 @@ def _hides_options(victim: Victim) -> str | None:
 
 def _is_mute(victim: Victim) -> str | None:
     """Say why nothing can be said after the victim's answer; None if it holds a conversation."""
-    task = victim.task
+    task, traits = victim.task, victim.backend.traits
     if not isinstance(task, MultipleChoice):
         return "wrap and shots change what is asked, not what is said after it; leave them out"
-    return next(_reasons(task, victim), None)
-
-
-def _reasons(task: MultipleChoice, victim: Victim) -> Iterator[str]:
-    traits, by = victim.backend.traits, task.answer_by
+    by = task.answer_by
     if by in (AnswerBy.TEXT, AnswerBy.HEAD):
-        yield (
+        return (
             f'answer_by = "{by.value}" scores texts, so that nobody can {_NEEDS_TURNS}; use '
             'answer_by = "generate", or "letter" with a chat prompt'
         )
-    elif by is AnswerBy.LETTER and not task.template.chat:
-        yield (
+    if by is AnswerBy.LETTER and not task.template.chat:
+        return (
             f"its prompt is one text, so that nobody can {_NEEDS_TURNS}; use a chat prompt "
             '(prompt = "chat"), or answer_by = "generate"'
         )
     if not traits.in_turns:
-        yield f"its model has no turns, so that nobody can {_NEEDS_TURNS}; use a chat model"
+        return f"its model has no turns, so that nobody can {_NEEDS_TURNS}; use a chat model"
     if by is not AnswerBy.LETTER and "generate" not in traits.calls:
-        yield f"its back end generates no text, so that nobody can {_NEEDS_TURNS}"
+        return f"its back end generates no text, so that nobody can {_NEEDS_TURNS}"
+    return None
 
 
 def _own(victim: Victim) -> MultipleChoice | None:

@@ -1,21 +1,137 @@
-"""`[experiment] controls`: the control arms beside the attacks."""
+"""`[experiment] controls`, and attacks that ask the stored edits of a data set `attacked`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
+from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
+from medstress.core.attacked import NAME, AttackSet
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.datasets.source import Loaded
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.kinds import Kind
+
+
+def live_attacks(attacks: Sequence[AttackPart]) -> list[AttackPart]:
+    """Return the attacks that make edits of their own."""
+    return [part for part in attacks if not isinstance(part.attack, Attacked)]
+
+
+def stored_attacks(
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    seeds: Sequence[int],
+    wanted: bool | Sequence[str] | None,
+) -> tuple[list[AttackPart], list[AttackPart]]:
+    """Build the arms of the attacks `attacked` from the file that the data set read.
+
+    Args:
+        attacks: the experiment's attacks.
+        datasets: the data sets, loaded.
+        seeds: the experiment's seeds.
+        wanted: `[experiment] controls`.
+
+    Returns:
+        The stored attacks, and the stored controls that the experiment wants asked as they are.
+
+    Raises:
+        UsageError: no data set or several of this name, or a seed is not stored.
+    """
+    parts = [part for part in attacks if isinstance(part.attack, Attacked)]
+    if not parts:
+        return [], []
+    found = _the_set(datasets)
+    kept: list[AttackPart] = []
+    controls: list[AttackPart] = []
+    for part in parts:
+        assert isinstance(part.attack, Attacked)
+        arms = part.attack.arms(found)
+        _check_seeds(arms, seeds)
+        prefix = _prefix(part, arms, is_alone=len(parts) == 1)
+        for arm in arms:
+            name = arm.stored.control
+            if name is None:
+                kept.append(_part(part, prefix, arm))
+            elif wanted is None or wanted is True or (wanted and name in wanted):
+                controls.append(_part(part, prefix, arm))
+    labels = [part.label for part in (*kept, *controls)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UsageError(
+            f'attack "{NAME}": two arms are called {twice[0]!r}; give the tables labels'
+        )
+    return kept, controls
+
+
+def _part(part: AttackPart, prefix: str | None, arm: AttackedArm) -> AttackPart:
+    stored = arm.stored
+    ending = stored.label.removeprefix(stored.attack_label)
+    label = stored.label if prefix is None else f"{prefix}{ending}"
+    if prefix is not None and prefix.endswith(": "):
+        label = f"{prefix}{stored.label}"
+    return AttackPart(label=label, attack=arm, is_labelled=part.is_labelled)
+
+
+def _prefix(part: AttackPart, arms: Sequence[AttackedArm], *, is_alone: bool) -> str | None:
+    """Return what begins the labels: the table's own label, or nothing if it stands alone."""
+    if is_alone and not part.is_labelled:
+        return None
+    n = sum(arm.stored.control is None for arm in arms)
+    return part.label if n == 1 else f"{part.label}: "
+
+
+def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
+    found = [
+        part.loaded.attack_set
+        for part in datasets
+        if isinstance(part.loaded, Loaded) and part.loaded.attack_set is not None
+    ]
+    if len(found) != 1:
+        told = "none is" if not found else f"{len(found)} are"
+        raise UsageError(
+            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}", and {told} '
+            f"there; medstress export DIR --table {NAME} --to FILE.jsonl writes such a file"
+        )
+    if all(arm.control is not None for arm in found[0].arms):
+        raise UsageError(f'attack "{NAME}": the file holds no attack; write it again')
+    return found[0]
+
+
+def _check_seeds(arms: Sequence[AttackedArm], seeds: Sequence[int]) -> None:
+    for arm in arms:
+        stored = arm.stored.seeds
+        lost = [seed for seed in seeds if seed not in stored]
+        if lost and stored != (None,):
+            listed = ", ".join(map(str, stored))
+            raise UsageError(
+                f"[experiment] seeds: the file holds the edits of {arm.stored.label!r} for "
+                f"seeds [{listed}], not for {', '.join(map(str, lost))}; write seeds = [{listed}]"
+            )
+
+
+def without_stored(
+    attacks: Sequence[AttackPart],
+    controls: Sequence[AttackPart],
+    wanted: bool | Sequence[str] | None,
+) -> bool | Sequence[str] | None:
+    """Return the controls that stored attacks still need, as `control_arms` takes them."""
+    if wanted is False or not attacks:
+        return False
+    stored = {
+        part.attack.stored.control for part in controls if isinstance(part.attack, AttackedArm)
+    }
+    if wanted is None:
+        return False if stored else None
+    names = CONTROLS if wanted is True else wanted
+    return [name for name in names if name not in stored] or False
+
 
 PREFIX = "control of "
 """Prefix of the label of an added arm of noise outside entities."""
@@ -31,31 +147,13 @@ _REMEDY = (
 """What to do so that the attack is net of a control."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlan:
-    """Which controls an experiment has, and why others are left out."""
-
-    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Label of an attack -> control -> why the attack has it not."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return its entry in the manifest."""
-        return {"left_out": {k: dict(v) for k, v in self.left_out.items()}}
-
-    def joined(self, other: ControlPlan) -> ControlPlan:
-        """Return the plan with what another leaves out."""
-        return replace(self, left_out={**self.left_out, **other.left_out})
-
-    def without(self, attack: str, control: str, reason: str) -> ControlPlan:
-        """Return the plan with one more control that an attack has not."""
-        known = {label: dict(reasons) for label, reasons in self.left_out.items()}
-        known.setdefault(attack, {})[control] = reason
-        return replace(self, left_out=known)
+LeftOut: TypeAlias = dict[str, dict[str, str]]
+"""Label of an attack -> control -> why the attack has it not."""
 
 
 def control_arms(
     attacks: Sequence[AttackPart], wanted: bool | Sequence[str] | None
-) -> tuple[list[AttackPart], ControlPlan]:
+) -> tuple[list[AttackPart], LeftOut]:
     """Build the control arms of all attacks on questions.
 
     Args:
@@ -64,20 +162,24 @@ def control_arms(
             the default: `no_op`, or `neutral_insertion` where the victim is asked in turns.
 
     Returns:
-        The arms, labelled `<attack> / <control>`; the plan with the controls that do not fit.
+        The arms, labelled `<attack> / <control>`; the controls that do not fit.
 
     Raises:
         UsageError: a name is no control.
     """
     names = () if isinstance(wanted, bool | None) else tuple(wanted)
     for name in names:
-        _check_name(name)
+        if name not in CONTROLS:
+            raise UsageError(
+                f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
+                f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
+            )
     arms: list[AttackPart] = []
-    left_out: dict[str, dict[str, str]] = {}
+    left_out: LeftOut = {}
     for part in attacks:
         if wanted is False or not _is_controlled(part):
             continue
-        of_attack = CONTROLS if wanted is True else names or (_default(part),)
+        of_attack = CONTROLS if wanted is True else names or (part.attack.control or DEFAULT,)
         for name in of_attack:
             control: Control = make_attack(name, {})  # type: ignore[assignment]
             if (reason := control.unfit(part.attack)) is not None:
@@ -86,11 +188,7 @@ def control_arms(
             arm = control_arm(control, part.attack)
             label = arm_label(part.label, name)
             arms.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
-    return arms, ControlPlan(left_out=left_out)
-
-
-def _default(part: AttackPart) -> str:
-    return part.attack.control or DEFAULT
+    return arms, left_out
 
 
 def _is_controlled(part: AttackPart) -> bool:
@@ -103,22 +201,16 @@ def _is_controlled(part: AttackPart) -> bool:
     return QUESTIONS in part.attack.takes and part.attack.is_judged and not takes_nothing
 
 
-def _check_name(name: str) -> None:
-    if name not in CONTROLS:
-        raise UsageError(
-            f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
-            f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
-        )
-
-
 def fitting_arms(
     arms: Iterable[AttackPart],
-    plan: ControlPlan,
+    left_out: LeftOut,
     datasets: Sequence[DatasetPart],
     groups: Sequence[GroupPart],
     wanted: bool | Sequence[str] | None,
-) -> tuple[list[AttackPart], ControlPlan]:
-    """Leave out arms that could not ask as often as their attack on 95 % of the items.
+) -> list[AttackPart]:
+    """Take out arms that could not ask as often as their attack on 95 % of the items.
+
+    What is taken out is added to `left_out`.
 
     Raises:
         UsageError: the file names such a control.
@@ -137,8 +229,8 @@ def fitting_arms(
                 f"[experiment] controls: {arm.harmless.name} cannot control attack {attack!r}: "
                 f"{reason}; lower the budget, or leave {arm.harmless.name} out of controls"
             )
-        plan = plan.without(attack, arm.harmless.name, f"{reason}; {_REMEDY}")
-    return kept, plan
+        left_out.setdefault(attack, {})[arm.harmless.name] = f"{reason}; {_REMEDY}"
+    return kept
 
 
 def _too_few(
@@ -176,9 +268,7 @@ def _too_few(
     )
 
 
-def noise_controls(
-    attacks: Sequence[AttackPart], kind: Kind
-) -> tuple[list[AttackPart], ControlPlan]:
+def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[AttackPart], LeftOut]:
     """Return the control arm of every perturbed copy of tagged texts that the experiment lacks.
 
     It is `non_entity_noise`, which changes as many words, none of them in an entity. Attacks with
@@ -191,7 +281,8 @@ def noise_controls(
     Returns:
         The arms, and why attacks have none.
     """
-    known, added, left_out = [part.attack.spec() for part in attacks], list[AttackPart](), {}
+    known, added = [part.attack.spec() for part in attacks], list[AttackPart]()
+    left_out: LeftOut = {}
     for part in attacks:
         parameters = control_of(part.attack.spec())
         if not kind.has_parts or parameters is None:
@@ -204,7 +295,7 @@ def noise_controls(
             known.append(control.spec())
             label = f"{PREFIX}{part.label}"
             added.append(AttackPart(label=label, attack=control, is_labelled=True))
-    return added, ControlPlan(left_out=left_out)
+    return added, left_out
 
 
 def named_on_sentences(wanted: bool | Sequence[str] | None, kind: Kind) -> None:

@@ -1,25 +1,35 @@
-"""Data sets as the plan has them: loaded, with their samples drawn."""
+"""Data sets as the plan has them: loaded, their samples drawn, and their mentions found."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.protocol import Attack
 from medstress.core import registry
 from medstress.core.calls import Call, Window
-from medstress.core.errors import DataError
-from medstress.core.items import Question
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import Question, check_words
 from medstress.core.passages import sentence_spans
 from medstress.datasets.draw import draw, draw_documents
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
-from medstress.experiment.file.config import DatasetTable
-from medstress.experiment.file.labels import unique_labels
+from medstress.entities.groups import typed_options, types_of
+from medstress.experiment.file.config import (
+    DatasetTable,
+    EntitiesTable,
+    group_labels,
+    type_label,
+    unique_labels,
+)
 from medstress.tasks.victim import Victim
+
+if TYPE_CHECKING:
+    from medstress.entities.recognisers import Recogniser
 
 _WORD = re.compile(r"\S+")
 ROOM = 128
@@ -239,24 +249,177 @@ def _checking(table: DatasetTable, base: Path) -> str:
 
 def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
     """Return the options of a data set's source; relative paths start from `base`."""
-    return DatasetOptions(
-        path=_path(base, table.path),
-        sample=table.sample,
-        annotations=_path(base, table.annotations),
-        split=table.split,
-        on_bad_row=table.on_bad_row,
-        hub=table.hub,
-        on_bad_labels=table.on_bad_labels,
-        types=table.types,
-        scheme=table.scheme,
-        columns=table.columns or {},
-        answer_base=table.answer_base,
-        encoding=table.encoding,
-        sheet=table.sheet,
-        scale=table.scale,
-        documents=_path(base, table.documents),
-    )
+    places = {key: _path(base, getattr(table, key)) for key in ("path", "annotations", "documents")}
+    others = {field.name: getattr(table, field.name) for field in fields(DatasetOptions)}
+    return DatasetOptions(**{**others, **places, "columns": table.columns or {}})
 
 
 def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
+
+
+GIVEN: dict[str, Any] = {"name": "given"}
+
+
+def recognise_mentions(
+    tables: Sequence[EntitiesTable],
+    base: Path,
+    datasets: Sequence[DatasetPart],
+    note: Callable[[str], None],
+    *,
+    needs_all: bool = True,
+) -> tuple[list[DatasetPart], list[dict[str, Any]]]:
+    """Find the mentions of every group.
+
+    All groups share the same items, so that the baseline is asked once. Therefore each type has
+    one recogniser: groups that share a type must share the recogniser.
+
+    Args:
+        tables: the groups.
+        base: the folder that their paths start from.
+        datasets: the data sets.
+        note: told which recogniser works.
+        needs_all: whether a recogniser that finds nothing is refused.
+
+    Returns:
+        The data sets with new mentions, which enter the items' hashes, and the spec of each group's
+        recogniser.
+
+    Raises:
+        UsageError: a recogniser is not available, two recognisers claim one type, or a data set
+            has no mentions.
+        DataError: a given mention cuts a word.
+    """
+    from medstress.entities.recognisers import recognise
+
+    carried = any(item.mentions for part in datasets for item in part.all_items)
+    usual = {"recogniser": "given" if carried else "gazetteer"}
+    tables = [one if one.recogniser else one.model_copy(update=usual) for one in tables]
+    labels = group_labels(tables)
+    _check_types(tables, labels)
+    specs: dict[str, dict[str, Any]] = {}
+    found = list(datasets)
+    for key in dict.fromkeys(map(_key, tables)):
+        users = [table for table in tables if _key(table) == key]
+        name = users[0].recogniser
+        if name == "given":
+            _require_mentions(datasets)
+            specs[key] = GIVEN
+            continue
+        note(f"mentions ({name})")
+        recogniser = _open(users, base)
+        types = frozenset().union(*(types_of(table.type) for table in users))
+        for i, part in enumerate(found):
+            items = recognise(part.questions, recogniser, types)
+            found_any = any(mention.type in types for item in items for mention in item.mentions)
+            if needs_all and not found_any:
+                raise UsageError(
+                    f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
+                    f"{' or '.join(sorted({type_label(t) for t in users}))} in its "
+                    f"{len(items)} items"
+                ).with_command(part.check)
+            found[i] = replace(part, questions=items)
+        specs[key] = recogniser.spec()
+    return found, [specs[_key(table)] for table in tables]
+
+
+def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
+    """Open one recogniser for all groups that use it."""
+    table = tables[0]
+    if table.recogniser == "spacy":
+        from medstress.entities.recognisers import SpacyPipeline
+
+        assert table.model is not None  # checked by the table
+        return SpacyPipeline(table.model, base, table.labels, table.linker)
+    from medstress.entities.recognisers import (
+        Gazetteer,
+        Source,
+        shipped_gazetteer,
+        shipped_sources,
+    )
+    from medstress.entities.vocabularies import SHIPPED, load_vocabulary
+
+    own = []
+    for each in tables:
+        if each.vocabulary in SHIPPED and each.type == each.vocabulary:
+            continue
+        names = load_vocabulary(each.vocabulary, base, each.column).names
+        own.append(Source(names=names, type=_one_type(each)))
+    return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
+
+
+def _one_type(table: EntitiesTable) -> str:
+    """Return the type of the names in a group's vocabulary."""
+    types = [table.type] if isinstance(table.type, str) else list(table.type)
+    if len(types) > 1:
+        raise UsageError(
+            f"entities, type = {types!r}: recogniser 'gazetteer' gives every name of the "
+            f"vocabulary {table.vocabulary!r} one type; give one type, or recogniser = 'given' "
+            "or 'spacy'"
+        )
+    return types[0]
+
+
+def _key(table: EntitiesTable) -> str:
+    """Return a key that is equal for groups with the same recogniser."""
+    if table.recogniser != "spacy":
+        return str(table.recogniser)
+    return repr([table.model, sorted((table.labels or {}).items()), table.linker])
+
+
+def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None:
+    users: dict[str, tuple[str, str, str]] = {}
+    for table, label in zip(tables, labels, strict=True):
+        for type_ in sorted(types_of(table.type)):
+            key, first, name = users.setdefault(type_, (_key(table), label, str(table.recogniser)))
+            if key != _key(table):
+                raise UsageError(
+                    f"groups {first!r} ({name}) and {label!r} ({table.recogniser}) share the type "
+                    f"{type_} but not the recogniser; give both the same, or compare recognisers "
+                    "in two experiments"
+                )
+
+
+def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
+    """Check that rows carry mentions and that none cuts a word, which plug-ins may give."""
+    for dataset in datasets:
+        for item in dataset.all_items:
+            check_words(item)
+        if not any(item.mentions for item in dataset.all_items):
+            raise UsageError(
+                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
+                'add mentions to the rows, or set annotations = "...", or find them with '
+                'recogniser = "gazetteer"'
+            ).with_command(dataset.check)
+
+
+def require_attackable(
+    tables: Sequence[EntitiesTable], datasets: Sequence[DatasetPart], attacks: Iterable[Attack]
+) -> None:
+    """Check that some option of some item names an entity of some group, if attacks draw names.
+
+    Items before the limit count, so that a small sample without any may still be asked.
+
+    Raises:
+        UsageError: no item is attackable; the message says what the options do name.
+    """
+    groups = [types_of(table.type) for table in tables]
+    items = [item for part in datasets for item in part.known_items]
+    if (
+        not groups
+        or not all("names" in attack.needs for attack in attacks)
+        or any(typed_options(item, types) for item in items for types in groups)
+    ):
+        return
+    found = sorted(
+        {m.type for item in items for m in item.mentions if m.field in {*item.letters} - {item.key}}
+    )
+    wanted = " or ".join(sorted({type_label(table) for table in tables}))
+    if found:
+        why = f"the mentions there are of type {', '.join(found[:5])}; change type"
+    else:
+        why = "no mention is there; mark the names in the options"
+    raise UsageError(
+        f"no item is attackable: no wrong option names an entity of type {wanted}: {why}, or find "
+        'mentions with recogniser = "gazetteer"'
+    ).with_command(datasets[0].check)

@@ -93,6 +93,7 @@ def _prompts_by_dataset(victims: Sequence[Victim]) -> dict[str, Any]:
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest entries that describe the run."""
+    names = prepared.portion.names
     return {
         "given": prepared.given,
         "base": str(prepared.base),
@@ -111,13 +112,14 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             victim.label: {
                 **_victim(victim),
                 **_size(table, victim),
-                **_part_of(victim.label, prepared.portion.names),
+                # The name in results of a victim that is asked about some of the items.
+                **({"part_of": names[victim.label]} if victim.label in names else {}),
             }
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "records": attack_records(prepared),
-        "controls": prepared.controls.describe(),
+        "records": {part.label: _record(part, prepared) for part in prepared.attacks},
+        "controls": {"left_out": prepared.left_out},
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),
@@ -125,12 +127,8 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def attack_records(prepared: Prepared) -> dict[str, dict[str, Any]]:
-    """Return for each attack, by label, the fields of its record beside the parameters."""
-    return {part.label: _record(part, prepared) for part in prepared.attacks}
-
-
 def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
+    """Return the fields of an attack's record beside the parameters."""
     attack, spec = part.attack, part.attack.spec()
     judged = prepared.kind.is_judged or spec.get("max_change") is not None
     return {
@@ -258,11 +256,6 @@ def _watched(backend: Backend) -> dict[str, Any]:
 def _task(victim: Victim) -> dict[str, Any]:
     """Return what is needed to read its answers again."""
     return {"task": victim.task.spec(), "prompt": victim.prompt}
-
-
-def _part_of(label: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the name in results of a victim that is asked about some of the items."""
-    return {"part_of": names[label]} if label in names else {}
 
 
 def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:

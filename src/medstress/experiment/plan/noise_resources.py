@@ -99,8 +99,12 @@ def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozense
         UsageError: the file or recogniser is missing, or gives no word.
     """
     if kind.scope == "words":
+        from medstress.entities.vocabularies import existing_file, read_text
+
         assert kind.words is not None
-        words = _words_of_file(kind.name, kind.words, base)
+        path, what = base / Path(kind.words).expanduser(), f"{kind.name}: words {kind.words!r}"
+        existing_file(path, what, "give a text file with a word a line")
+        words = frozenset(map(word_key, read_text(path, what).splitlines()))
     else:
         assert kind.recogniser is not None
         words = _recognised(kind.recogniser, tagged, base)
@@ -110,15 +114,6 @@ def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozense
             f"{kind.name}: {kind.word_list} gives no word with a letter; give another one"
         )
     return with_letters
-
-
-def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
-    from medstress.entities.vocabularies import existing_file, read_text
-
-    path = base / Path(given).expanduser()
-    what = f"{name}: words {given!r}"
-    existing_file(path, what, "give a text file with a word a line")
-    return frozenset(map(word_key, read_text(path, what).splitlines()))
 
 
 def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:

@@ -13,34 +13,33 @@ from medstress.attacks.attacked import on_trial
 from medstress.attacks.controls.arm import ControlArm
 from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
-from medstress.core.shards import Shard
+from medstress.core.shards import Shard, cut
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.labels import victim_labels
-from medstress.experiment.plan.controls import ControlPlan
-from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.file.config import LIMITS, Experiment, victim_labels
+from medstress.experiment.plan.attack_checks import victim_of
+from medstress.experiment.plan.controls import LeftOut
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart, GroupPart
+from medstress.experiment.plan.parts import AttackPart, GroupPart, SentenceGroupPart
 from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 from medstress.kinds import KINDS, Kind
+from medstress.store.shards import KEY
 from medstress.store.shared_cache import SharedCache
 from medstress.tasks.victim import Victim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
-    """What a run may use up, over all its processes; None is no limit."""
+class Usage:
+    """What all processes of a run have used up."""
 
-    max_queries: int | None = None
+    n_queries: int = 0
     """Computed calls."""
-    max_tokens: int | None = None
-    """Tokens read and written."""
-    max_usd: float | None = None
-    """US dollars."""
-    max_seconds: float | None = None
-    """Seconds of asking."""
+    n_tokens: int = 0
+    """Their tokens."""
+    usd: float = 0.0
+    """Their price in US dollars, at today's prices; 0 without prices."""
+    seconds: float = 0.0
+    """Time that finished processes spent asking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +66,12 @@ class Portion:
     """(id, hash) of the items of the shard; None: of all."""
     first_place: int = 0
     """The place of the plan's first trial: a plan that was extended goes on where it ended."""
-    caps: Caps | None = None
-    """Limits in place of the experiment's."""
+    caps: Mapping[str, Any] | None = None
+    """The shard's part of each of the experiment's limits (`LIMITS`) that is set."""
     is_judged: bool = True
     """Whether the criteria of `[[require]]` are about it."""
-    n_queries: int = 0
-    """Calls of the command's other runs; they count against its limits."""
-    n_tokens: int = 0
-    """Tokens of these calls."""
-    usd: float = 0.0
-    """Price of these calls in US dollars."""
-    seconds: float = 0.0
-    """Duration of the other runs."""
+    used: Usage = Usage()
+    """What the command's other runs have used; it counts against its limits."""
 
     def owns(self, item: Any) -> bool:
         """Return whether an item is the shard's."""
@@ -101,8 +94,8 @@ class Prepared:
     """With their vectors."""
     attacks: list[AttackPart]
     """With their labels; control arms last."""
-    controls: ControlPlan = field(default_factory=ControlPlan)
-    """Which control arms are among the attacks by default, and which are left out."""
+    left_out: LeftOut = field(default_factory=dict)
+    """Controls that attacks have not, with the reason."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -145,10 +138,7 @@ class Prepared:
                 of = part.label.removesuffix(ending)
                 if of in renamed:
                     self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
-        held = self.controls.left_out
-        self.controls = replace(
-            self.controls, left_out={renamed.get(of, of): each for of, each in held.items()}
-        )
+        self.left_out = {renamed.get(of, of): why for of, why in self.left_out.items()}
 
     @property
     def backends(self) -> list[Backend]:
@@ -270,3 +260,56 @@ class Prepared:
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:
         return self.experiment.experiment.seeds if part.attack.is_random else (None,)
+
+
+def take_shard(prepared: Prepared, shard: Shard) -> None:
+    """Let a prepared experiment with open victims run one shard.
+
+    Args:
+        prepared: the whole plan, with passages fitted to the victims.
+        shard: which part.
+    """
+    whole = prepared.portion
+    shards = cut([part.questions for part in prepared.datasets], shard.of)
+    own = frozenset(
+        (item.id, item.hash)
+        for part, numbers in zip(prepared.datasets, shards, strict=True)
+        for item, number in zip(part.questions, numbers, strict=True)
+        if number == shard.number
+    )
+    entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
+    prepared.portion = replace(
+        whole,
+        shard=shard,
+        own=own,
+        notes={**whole.notes, KEY: entry},
+        caps=_part_of_limits(prepared, shard),
+    )
+
+
+def _part_of_limits(prepared: Prepared, shard: Shard) -> dict[str, Any]:
+    """Return a shard's part of the experiment's limits; the parts of all shards sum to them."""
+    settings = prepared.experiment.experiment
+    limits = {name: getattr(settings, name) for name in LIMITS}
+    return {
+        name: shard.share(whole) if isinstance(whole, int) else whole / shard.of
+        for name, whole in limits.items()
+        if whole is not None
+    }
+
+
+def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Give the trials that an extension adds places after those of the plan that it extends.
+
+    So they stand in a run that is extended on one machine.
+
+    Args:
+        prepared: the shard that is to run.
+        known: the folder's manifest, of the same shard.
+    """
+    portion, before = prepared.portion, known[KEY]
+    entry, first = portion.notes[KEY], before["first"]
+    if before["n_trials"] != entry["n_trials"]:
+        first += before["n_trials"]
+    notes = {**portion.notes, KEY: {**entry, "first": first}}
+    prepared.portion = replace(portion, first_place=first, notes=notes)

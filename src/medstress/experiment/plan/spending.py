@@ -4,55 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from medstress.core.calls import Answer, Backend
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Limits
-from medstress.experiment.file.config import LIMITS, Experiment, VictimTable
-from medstress.experiment.file.labels import victim_labels
-from medstress.experiment.plan.plan import Caps, Prepared
+from medstress.experiment.file.config import LIMITS, Experiment, VictimTable, victim_labels
+from medstress.experiment.plan.plan import Prepared, Usage
 from medstress.experiment.plan.roles import RolePart, tables_of
 from medstress.store.counts import Price, Spending
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What all processes of a run have used up."""
-
-    n_queries: int
-    """Computed calls."""
-    n_tokens: int
-    """Their tokens."""
-    usd: float
-    """Their price in US dollars, at today's prices; 0 without prices."""
-    seconds: float
-    """Time that finished processes spent asking."""
-
-
-NO_USAGE = Usage(n_queries=0, n_tokens=0, usd=0.0, seconds=0.0)
-
-
-def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
-    """Return the price of every victim that has one, by label."""
-    tables = list(tables)
-    return {
-        label: Price(usd_in=table.price_in, usd_out=table.price_out)
-        for label, table in zip(victim_labels(tables), tables, strict=True)
-        if table.price_in is not None and table.price_out is not None
-    }
+def payers(experiment: Experiment) -> dict[str, VictimTable]:
+    """Return the table of every victim, by label, and of every role, by `role.NAME`."""
+    tables = experiment.victim
+    victims: dict[str, VictimTable] = dict(zip(victim_labels(tables), tables, strict=True))
+    return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
 
 
 def all_prices(experiment: Experiment) -> dict[str, Price]:
     """Return the price of every victim and role that has one, by payer."""
-    roles = {
-        f"role.{name}": Price(usd_in=table.price_in, usd_out=table.price_out)
-        for name, table in tables_of(experiment.role).items()
+    return {
+        payer: Price(usd_in=table.price_in, usd_out=table.price_out)
+        for payer, table in payers(experiment).items()
         if table.price_in is not None and table.price_out is not None
     }
-    return prices_of(experiment.victim) | roles
 
 
 def check_prices(experiment: Experiment) -> None:
@@ -61,21 +38,17 @@ def check_prices(experiment: Experiment) -> None:
     Raises:
         UsageError: a price is missing; names the victim or role.
     """
-    tables = experiment.victim
     if experiment.experiment.max_usd is None:
         return
-    prices = prices_of(tables)
-    for name, role in tables_of(experiment.role).items():
-        if role.backend == "openai" and f"role.{name}" not in all_prices(experiment):
+    prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
+    for payer, table in payers(experiment).items():
+        is_role = payer in roles
+        is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
+        if payer not in prices and not is_free:
             raise UsageError(
-                f"max_usd cannot be kept: [role.{name}] has no price; give price_in and "
-                "price_out, US dollars per million tokens (0 where it costs nothing)"
-            )
-    for label, table in zip(victim_labels(tables), tables, strict=True):
-        if label not in prices and (table.backend == "openai" or not prices):
-            raise UsageError(
-                f"max_usd cannot be kept: victim {label!r} has no price; give price_in and "
-                "price_out, US dollars per million tokens (0 where it costs nothing)"
+                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
+                "no price; give price_in and price_out, US dollars per million tokens (0 where it "
+                "costs nothing)"
             )
 
 
@@ -101,8 +74,9 @@ def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
 def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
-    so_far, elsewhere = usage_of(store, prepared), prepared.portion
-    caps = elsewhere.caps or Caps(**{name: getattr(settings, name) for name in LIMITS})
+    so_far, elsewhere = usage_of(store, prepared), prepared.portion.used
+    caps = prepared.portion.caps or {name: getattr(settings, name) for name in LIMITS}
+    max_seconds = caps.get("max_seconds")
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.
     own: dict[int, list[Price]] = {}
@@ -114,14 +88,14 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
         known = own.get(id(backend), [])
         return max((price.usd(answer.tokens_in, answer.tokens_out) for price in known), default=0.0)
 
-    left = (caps.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
+    left = (max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
     return Limits(
-        until=None if caps.max_seconds is None else prepared.started + left,
+        until=None if max_seconds is None else prepared.started + left,
         trial_seconds=settings.trial_seconds or None,
         drain_seconds=prepared.drain_seconds,
-        max_queries=caps.max_queries,
-        max_tokens=caps.max_tokens,
-        max_usd=caps.max_usd,
+        max_queries=caps.get("max_queries"),
+        max_tokens=caps.get("max_tokens"),
+        max_usd=caps.get("max_usd"),
         n_queries=so_far.n_queries + elsewhere.n_queries,
         n_tokens=so_far.n_tokens + elsewhere.n_tokens,
         n_usd=so_far.usd + elsewhere.usd,
@@ -141,5 +115,4 @@ def reached(store: RunStore, prepared: Prepared) -> list[str]:
         "max_usd": used.usd,
         "max_seconds": used.seconds,
     }
-    given = [name for name in LIMITS if getattr(caps, name) is not None]
-    return [name for name in given if spent[name] >= getattr(caps, name)] or given
+    return [name for name, cap in caps.items() if spent[name] >= cap] or list(caps)

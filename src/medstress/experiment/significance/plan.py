@@ -30,7 +30,7 @@ from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study
 from medstress.engine.work import Purpose
 from medstress.experiment.file.config import SignificanceTable
-from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.significance.controls import Stock, asks_writer
 from medstress.experiment.significance.flow import Design, Success, family_flow
 from medstress.tasks.conversation import Conversation
