@@ -146,6 +146,7 @@ _AGE = re.compile(
 )
 _WORD = re.compile(r"[\w'-]+")
 _BREAK = re.compile(r"\s*[.,;:!?()—–]")
+_SENTENCE = re.compile(r"[.!?…]+[\"'”’)]*(?:\s+|$)")
 _CLAUSE_END = re.compile(r"[.,;:!?()—–]+(?!\d)")
 
 
@@ -160,9 +161,15 @@ _DENIES = _words(
     r"|negative for|except(?: for)?|fail(?:s|ed) to|\w+n't|hardly|barely|scarcely|unlikely"
     r"|possibl[ey]"
     "|probabl[ey]|perhaps|maybe|suspected|presumed|questionable|former(?:ly)?|resolved"
-    "|previously|once"
+    r"|previously|(?<!at )once|(?:alleged|supposed|purported)(?:ly)?"
     "|mild|faint|borderline|non|(?:fear|suspicion|risk) of|worry about|stopped"
 )
+_OWN_END = re.compile(
+    r"\b(?!(?:say|think|believe|swear)s?\b|said\b)([\w'-]+) "
+    r"(?:no(?: longer| more)?|not|never|none|once|previously|formerly|perhaps|maybe)\W*$",
+    re.IGNORECASE,
+)
+"""What ends a sentence and is said of the word before it ("would wait no longer")."""
 _SHIFTS = _words(
     "only|(?:less|more|fewer|lower|higher|greater) than|at (?:most|least)|below|above|under|over"
     "|up to"
@@ -181,6 +188,11 @@ _TAKES_BACK = _words(
     r"|hypothetical(?:ly)?"
     r"|pretend(?:s|ed)|feign(?:s|ed)|faked|simulated"
 )
+_OF_SOMEBODY = _words(
+    "(?:s?he|who|man|woman|boy|girl|patient|husband|wife|mother|father)"
+    " (?:(?:is|are|was|were|has|had) )?(?:alleged|supposed|purported)(?:ly)?"
+)
+"""What is only said of a person takes back nothing."""
 _LIGHT = _words(
     "an?|the|any|some|much|such|th(?:is|at|ese|ose)|it|s?he|they|all|at|of|to|for|in|with|as|by"
     "|from|on"
@@ -265,7 +277,7 @@ def _around(item: Question, edit: Edit) -> tuple[str, str, str]:
 
 def _denied(before: str, inserted: str, after: str) -> str | None:
     """Say how an insertion denies, doubts or shifts what the original says around it, or None."""
-    if match := _TAKES_BACK.search(inserted):
+    if match := _TAKES_BACK.search(_OF_SOMEBODY.sub(" ", inserted)):
         return f"{match.group()!r} takes back the case or a part of it"
     ended = re.search(r"[.,;:!?()—–][\"'”’)]*\s*$", inserted)
     goes_on = _WORD.search(after) and not ended and not _BREAK.match(after)
@@ -275,8 +287,14 @@ def _denied(before: str, inserted: str, after: str) -> str | None:
             if not _CLAUSE_END.search(rest) and _is_light(rest):
                 return f"it stands between {match.group()!r} and what that is said of"
     continues = _GOES_ON.match(after.strip()) is not None
-    clauses = [clause for clause in _CLAUSE_END.split(inserted) if clause.strip()]
+    clauses = [said for clause in _CLAUSE_END.split(inserted) if (said := clause.strip())]
+    *sentences, rest = _SENTENCE.split(inserted)
+    is_whole = not f"{_SENTENCE.split(before)[-1]}{rest}".strip()
+    closing = {_CLAUSE_END.split(one)[-1].strip() for one in sentences} if is_whole else set()
     for clause in clauses:
+        own = _OWN_END.search(clause) if clause in closing else None
+        if own and not _is_light(own[1]):
+            continue
         for match in [*_DENIES.finditer(clause)][-1:]:
             if _is_light(clause[match.end() :]):
                 return f"{match.group()!r} denies or doubts what follows it"

@@ -196,6 +196,52 @@ def test_what_an_insertion_denies_or_counts_of_its_own_passes(new):
     assert said(behind, by_list=True) == {}
 
 
+@pytest.mark.parametrize("by_list", [True, False])
+@pytest.mark.parametrize("where", ["start", "for 3 days", "end"])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "He demanded to be seen at once.",
+        "She insists on being seen at once.",
+        "He would wait no longer.",
+        "He is allegedly a rich man.",
+        "He owned two farms once.",
+        "He trusts lawyers no more.",
+        "His brother, who is supposedly a judge, drove him here at once!",
+        "He asked the clerk for help, and he got none.",
+        "He is a baker. He said that he could pay no more.",
+    ],
+)
+def test_a_whole_sentence_denies_nothing_of_the_next(sentence, where, by_list):
+    made = inserted(asked(CASE), [(where, sentence)])
+    assert sentence in made.context
+    assert said(made, by_list=by_list) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("of fever", "of no fever"),
+        ("of fever", "of what was no longer fever"),
+        ("of fever", "of alleged fever"),
+        ("shows an", "shows, at least to him, never an"),
+        ("of fever", "of what he calls no. fever"),
+        ("an infiltrate.", "an infiltrate. His wife denies it."),
+        ("an infiltrate.", "an infiltrate. His wife says that it is not."),
+        ("an infiltrate.", "an infiltrate. His wife says never."),
+        ("an infiltrate.", "an infiltrate. Not really."),
+        ("an infiltrate.", "an infiltrate. The symptoms resolved."),
+        ("an infiltrate.", "an infiltrate. All of this is allegedly so."),
+        ("an infiltrate.", "an infiltrate. The whole story is supposedly a joke."),
+        ("an infiltrate.", "an infiltrate. He allegedly had fever."),
+        ("an infiltrate.", "an infiltrate. They are supposedly normal."),
+        ("an infiltrate.", "an infiltrate. The fever lasted no longer."),
+    ],
+)
+def test_what_denies_or_doubts_the_case_stays_rejected(old, new):
+    assert "facts" in said(edited(old, new, asked(CASE)))
+
+
 def test_only_insertions_of_a_limited_length_are_let_through():
     assert said(Candidate(item=ITEM, edits=())) == {"insertions": "nothing was inserted"}
     assert said(replaced(14, 17, "teacher"))["insertions"] == "'man' was deleted or replaced"
