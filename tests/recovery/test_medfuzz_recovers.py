@@ -117,7 +117,10 @@ def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(f
     lost = trials["tiny-0"].attempts[1]
     assert (lost["unreadable"], lost["lost"]) == ("the plan", "no JSON")
     # Five items are still right when the only sentence comes back at attempt 3.
-    assert attempts["lost_by_reason"] == {"the plan: no JSON": 7, "the insertions: same edit": 5}
+    assert attempts["lost_by_reason"] == {
+        "the plan: no JSON object in the reply": 7,
+        "the insertions: same edit": 5,
+    }
 
 
 # -- roles as they really are ----------------------------------------------------------------
@@ -249,7 +252,7 @@ def test_roles_that_write_as_models_do_give_the_planted_curve(roles, capsys, par
 @pytest.mark.parametrize(
     ("parts", "lost"),
     [
-        ({"attacker": "no_plan"}, {"the plan: no JSON": 35}),
+        ({"attacker": "no_plan"}, {"the plan: no JSON object in the reply": 35}),
         ({"attacker": "nothing"}, {"the plan: empty": 35}),
         ({"attacker": "another"}, {"the insertions: another question": 35}),
         ({"judge": "objecting"}, {"evidence": 21, "the insertions: same edit": 14}),

@@ -71,7 +71,8 @@ def lost_by(made: Mapping[str, Any]) -> str:
     'evidence, says the judge'
     """
     if "unreadable" in made:
-        return f"{made['unreadable']}: {made['lost']}"
+        cause = "no JSON object in the reply" if made["lost"] == "no JSON" else made["lost"]
+        return f"{made['unreadable']}: {cause}"
     if not made.get("objections"):
         return NO_ANSWER
     gate = str(made["objections"][0]["gate"])
@@ -272,8 +273,20 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
             rule="judge_objects",
             where=at,
             sentence=f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
-            f"{gated.n_judged:,}). Read in `attempts` what it objects to; another judge, or none, "
-            "may let edits be asked.",
+            f"{gated.n_judged:,}). `medstress case DIR ID` shows what it objects to; another "
+            "judge, or none, may let edits be asked.",
+        )
+    unlisted = Counter(
+        name for _, made, _ in tried(row.cell.trials) for name in made.get("unlisted", ())
+    )
+    if unlisted:
+        names = ", ".join(f"{name[:40]} {n:,}" for name, n in unlisted.most_common(5))
+        yield Remark(
+            rule="unlisted_categories",
+            where=at,
+            level="note",
+            sentence=f"{row.attack}: {unlisted.total():,} insertions name a category that the set "
+            f"does not have: {names}{', ...' if len(unlisted) > 5 else ''}.",
         )
     if gated.n_listed and not gated.n_judged:
         yield Remark(

@@ -109,7 +109,7 @@ def test_an_attacker_that_refuses_asks_nothing() -> None:
     shown = result([fuzzed(i, "refused", "refused", "refused") for i in range(4)])
     (row,) = shown.rows
     assert (row.n_made, row.n_asked, row.n_lost) == (12, 0, 12)
-    assert row.lost_by_reason == {"the plan: no JSON": 12}
+    assert row.lost_by_reason == {"the plan: no JSON object in the reply": 12}
     assert {one.estimate.hits for one in row.curve} == {4}
     (remark,) = shown.remarks()
     assert remark.rule == "attempts_lost"
@@ -120,6 +120,18 @@ def test_gates_that_reject_everything_are_named_with_who_said_so() -> None:
     row = only([fuzzed(i, "facts", "facts+evidence", "judge") for i in range(5)])
     assert row.lost_by_reason == {"facts": 10, "evidence, says the judge": 5}
     assert row.n_made == row.n_asked + sum(row.lost_by_reason.values())
+
+
+def test_categories_that_the_set_does_not_have_are_counted() -> None:
+    made = fuzzed(1, "held", "held")
+    named = ({"attempt": 1, "unlisted": ["immigration", "x" * 99]}, {"attempt": 2})
+    added = ({"attempt": 2, "unlisted": ["immigration"]},)
+    shown = result([replace(made, records=(*made.records, *named, *added))])
+    (said,) = [one for one in shown.remarks() if one.rule == "unlisted_categories"]
+    assert said.level == "note"
+    assert said.sentence.startswith(
+        "MedFuzz: 3 insertions name a category that the set does not have: immigration 2, xxx"
+    )
 
 
 def test_answers_that_nobody_can_read_may_be_lost() -> None:
@@ -151,11 +163,11 @@ def test_tables_and_json_name_every_reason() -> None:
     shown = result([lost, fuzzed(2, "held", "held", "held")])
     assert [one.name for one in shown.tables()] == ["attempts", "attempts-lost", "key-votes"]
     reasons = shown.tables()[1].rows
-    assert [row[3].value for row in reasons] == ["facts", "the plan: no JSON"]
+    assert [row[3].value for row in reasons] == ["facts", "the plan: no JSON object in the reply"]
     (chart,) = shown.charts()
     assert [point.x for point in chart.points] == [0, 1, 2, 3]
     (row,) = as_json(shown.rows)
     assert row["curve"][3]["attempt"] == 3
     assert row["curve"][3]["value"] == pytest.approx(0.5)
-    assert row["lost_by_reason"] == {"facts": 1, "the plan: no JSON": 1}
+    assert row["lost_by_reason"] == {"facts": 1, "the plan: no JSON object in the reply": 1}
     assert "cell" not in row

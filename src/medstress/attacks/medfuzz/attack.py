@@ -25,7 +25,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Prediction, parse_goal
 from medstress.core.queries import ATTACKER, JUDGE, Predict, Steps, ask, clean_answer, note
 from medstress.core.resources import Resources
-from medstress.core.text import edit_rows
+from medstress.core.text import comparison_key, edit_rows
 from medstress.tasks.prompt_sets import (
     DEFAULT_SET,
     Exemplar,
@@ -182,6 +182,7 @@ class MedFuzz(TurnAttack):
             ),
             aim=None if self.goal == "untargeted" else self.goal,
         )
+        listed = {comparison_key(one.name) for one in self.prompts.rules.categories}
         clean = yield from clean_answer()
         rows = [_row("original", item, clean, "nothing")]
         outcome = ""
@@ -200,9 +201,12 @@ class MedFuzz(TurnAttack):
                 rows.append(f"{attempt} | lost: {written.cause}")
                 continue
             objected, judged = yield from self._judged(written, sample, resources)
+            named = [one.category for one in written.added if one.category.strip()]
+            unlisted = [name for name in named if comparison_key(name) not in listed]
             record = {
                 **planned,
                 "added": [one.model_dump() for one in written.added],
+                **({"unlisted": unlisted} if unlisted else {}),
                 "edits": edit_rows(written.candidate.edits),
                 "objections": [{"gate": one.gate, "reason": one.reason} for one in objected],
             }

@@ -123,6 +123,14 @@ def test_an_attempt_is_a_plan_and_insertions_in_one_conversation():
     assert second["edits"][0][0] == "context"
 
 
+def test_a_category_that_the_set_does_not_have_is_kept_as_given_and_noted():
+    play = Play(MedFuzz(attempts=2), plan(), insertions(category="Weather"),
+                plan(), insertions(TEACHER, category="Sex and  gender"))  # fmt: skip
+    first, second = play.notes
+    assert (first["added"][0]["category"], first["unlisted"]) == ("Weather", ["Weather"])
+    assert "unlisted" not in second
+
+
 # -- forms of a reply --------------------------------------------------------------
 THOUGHT = '<think>{"target_option": "Z"} or {"insertions": []}?</think>'
 
