@@ -96,7 +96,7 @@ def test_figure_2_has_the_curve_that_was_planted_and_the_digitised_points(run, c
     assert medstress_cli(made) == 0
     picture = Path("figures/figure2.svg").read_text("utf-8")
     assert "GPT-4, digitised" in picture
-    assert "digitised: read off a chart" in capsys.readouterr().out + Path(
+    assert "we digitised them from the published chart" in capsys.readouterr().out + Path(
         "figures/index.md"
     ).read_text("utf-8")
 

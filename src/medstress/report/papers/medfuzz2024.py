@@ -13,8 +13,8 @@ from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Par
 from medstress.report.papers.published import rows_of
 
 DIGITISED = (
-    "Published points are digitised: read off a chart of GPT-3.5 and GPT-4 on MedQA by the paper's "
-    "authors, to about .003; of other items and without intervals."
+    "Published points are of GPT-3.5 and GPT-4 on MedQA: we digitised them from the published "
+    "chart, to about .003; they are of other items and without intervals."
 )
 
 
