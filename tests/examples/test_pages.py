@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import medstress as ms
+from medstress import recipes
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 from medstress.experiment.demo import DEMO
@@ -161,6 +162,21 @@ def test_the_functions_of_the_victims_page_are_victims(
     )
     assert trial["verdict"] == "held"
     assert trial["n_asked"] == 2
+
+
+def test_the_functions_of_the_medfuzz_page_play_its_recipe(
+    workplace: Path, blocks: Blocks, modules: Modules
+) -> None:
+    page = "docs/medfuzz.md"
+    modules(page)
+    tables = next(code for code in blocks(page, "toml") if "models.py:target" in code)
+    recipe = recipes.text_of("medfuzz-figure2")
+    own, n = re.subn(r"(?ms)^\[\[victim\]\].*?(?=# \[role.judge\])", lambda _: tables, recipe)
+    assert n == 1
+    Path("mine.toml").write_text(own, encoding="utf-8")
+    assert medstress_cli(["run", "mine.toml", "--out", "run", "--quiet"]) == 0
+    (row,) = ms.Run(Path("run")).summary()["attempts"]
+    assert [one["hits"] for one in row["curve"]] == [24, 24, 23, 23, 23]
 
 
 @pytest.mark.parametrize("page", ["docs/data.md", "docs/sample-set.md"])

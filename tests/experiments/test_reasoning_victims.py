@@ -307,6 +307,15 @@ def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, ke
     assert {asked.body["max_tokens"] for asked in server.log} == {50}
 
 
+def test_the_answer_that_could_not_be_read_is_quoted_and_not_the_reasoning(medfuzz):
+    def speak(conversations):
+        spoken = rule_target(ITEMS, CUES)(conversations)
+        return ["Keine davon." if '"answer"' in text else text for text in spoken]
+
+    sentence = warned(medfuzz(ConversationServer(speak, model="the-target")), "unread")
+    assert sentence.endswith('It says: "Keine davon."')
+
+
 def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(medfuzz):
     """The hard case: the reasoning about the edited item alone is cut off, then it would err."""
 

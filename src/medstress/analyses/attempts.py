@@ -298,11 +298,13 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
         )
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
+        is_cut = any(why.endswith(": cut off") for why in row.lost_by_reason)
+        advice = " Raise max_new_tokens of [role.attacker]." if is_cut else ""
         yield Remark(
             rule="attempts_lost",
             where=at,
             sentence=f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} "
-            f"nothing ({reasons}).",
+            f"nothing ({reasons}).{advice}",
         )
     if row.n_cut_confidences:
         yield Remark(
@@ -310,7 +312,7 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
             where=at,
             sentence=f"{row.attack}: confidences of {row.victim} were cut off before their end in "
             f"{row.n_cut_confidences:,} conversations, so the attacker learns none: raise "
-            "max_new_tokens of the victim.",
+            "max_new_tokens of [[victim]].",
         )
 
 

@@ -180,9 +180,11 @@ def _unread(run: Run) -> Iterator[Remark]:
     for victim, trials in run.by_model.items():
         if victim in unread:
             n_cut = sum(t.queries.cut_off + _is_cut(t) for t in trials)
+            n_unread = sum(t.queries.unreadable + (t.verdict is Verdict.UNREADABLE) for t in trials)
             advice = (
-                f"{n_cut:,} were cut off: raise max_new_tokens of the model."
-                if n_cut
+                f"{n_cut:,} were cut off: raise max_new_tokens of [[victim]], or reasoning_tokens "
+                "where its reasoning was cut off."
+                if 2 * n_cut >= max(n_unread, 1)
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
             replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]
@@ -220,7 +222,7 @@ def _cut_off(run: Run) -> Iterator[Remark]:
                 where=("", "", victim),
                 sentence=f"{victim}: {n_clean + n_edited:,} replies were cut off before an answer "
                 "could be read. They are never right and never a success: raise max_new_tokens of "
-                "the model, and reasoning_tokens where an attack asks in turns.",
+                "[[victim]], and reasoning_tokens where an attack asks in turns.",
             )
 
 

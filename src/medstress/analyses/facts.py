@@ -108,9 +108,20 @@ class Facts:
 
     @cached_property
     def mute(self) -> float:
-        """Share of the attacked without any readable answer under attack."""
+        """Share of the attacked that failed or have no readable answer under attack."""
         n = self.row.counts
         return (n.n_unreadable_under_attack + n.n_failed) / n.n_eligible if n.n_eligible else 0.0
+
+    @property
+    def unread(self) -> tuple[str, str]:
+        """What `mute` counts: said of all answers, and of some trials."""
+        n = self.row.counts
+        has = "has" if count_of(self.mute, self.n_right) == "1" else "have"
+        if not n.n_failed:
+            return "not one of its answers could be read", f"{has} no readable answer"
+        if not n.n_unreadable_under_attack:
+            return "every trial failed", "failed"
+        return "every trial failed or has no readable answer", f"failed or {has} no readable answer"
 
     @cached_property
     def open_clean(self) -> float:
@@ -309,7 +320,8 @@ class Facts:
             "objected": f"{self.gated.n_objected:,}",
             "unseen": unseen,
             "mute": mute,
-            "have": "has" if mute == "1" else "have",
+            "all_unread": self.unread[0],
+            "unread": self.unread[1],
             "were": "was" if unseen == "1" else "were",
             "open": open_,
             "open_have": "has" if open_ == "1" else "have",

@@ -7,8 +7,9 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import exp, lgamma, log, log1p
 from statistics import fmean, median
@@ -27,6 +28,9 @@ EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
 MOST_OF_A_REASON = 200
 """Characters of an error that a warning gives."""
+_TOO_LONG = re.compile("too long for the context|more than the .* (positions|context)")
+"""What back ends say of a prompt that its model's context does not hold."""
+FAIL_AGAIN = "they fail again as they are: choose a larger context, or fewer attempts"
 UNSEEN = 0.1
 """Share of the eligible trials without an edit above which nothing is judged by an attack."""
 
@@ -281,6 +285,17 @@ def with_worst_line(estimate: Estimate) -> Entry:
     return Entry(value=estimate, lines=(f"at worst [{low}, {high}]",))
 
 
+def fails_again(reasons: Iterable[str | None]) -> bool:
+    """Return whether all failed trials had prompts that are too long.
+
+    >>> fails_again(["the prompt is too long for the context of 'gpt'"])
+    True
+    >>> fails_again(["the server is busy"])
+    False
+    """
+    return all(reason and _TOO_LONG.search(reason) for reason in reasons)
+
+
 def _why_failed(cell: Cell) -> str:
     """Return the commonest reason of failure as a sentence; empty where none is stored."""
     notes = Counter(t.note for t in cell.trials if t.verdict is Verdict.FAILED and t.note)
@@ -302,11 +317,13 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
             "be told from guessing.",
         )
     if failed := n.n_failed + n.n_failed_at_baseline:
+        reasons = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
         yield Remark(
             rule="failed",
             where=at,
-            sentence=f"{attack}: {failed:,} of {n.n_trials:,} trials failed; run again with "
-            f"--retry-failed.{_why_failed(cell)}",
+            sentence=f"{attack}: {failed:,} of {n.n_trials:,} trials failed; "
+            f"{FAIL_AGAIN if fails_again(reasons) else 'run again with --retry-failed'}."
+            f"{_why_failed(cell)}",
         )
     if n.n_unreadable_under_attack:
         yield Remark(

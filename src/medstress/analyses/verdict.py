@@ -138,8 +138,7 @@ FIRST: Sequence[Rule] = (
     Rule(
         "mute",
         lambda f: f.mute >= 1,
-        KNEW
-        + ". Under {attack} not one of its answers could be read, so up to {right} may be lost.",
+        KNEW + ". Under {attack} {all_unread}, so up to {right} may be lost.",
     ),
     Rule(
         HEADLINE,
@@ -239,9 +238,7 @@ SECOND: Sequence[Rule] = (
     ),
 )
 REASONS: Sequence[Reason] = (
-    Reason(
-        "no", lambda f: f.mute > UNSEEN, "{mute} of {right} {have} no readable answer under attack"
-    ),
+    Reason("no", lambda f: f.mute > UNSEEN, "{mute} of {right} {unread} under attack"),
     Reason("no", lambda f: f.unseen > UNSEEN, "{unseen} of {right_nouns} {were} never attacked"),
     Reason(
         "no",
@@ -289,7 +286,7 @@ REASONS: Sequence[Reason] = (
     Reason("too few", lambda f: f.few is not None, "only {few}"),
 )
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
-UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {have} no readable answer"
+UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medstress.analyses.names import capital
 from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
+from medstress.analyses.success import FAIL_AGAIN, fails_again
 from medstress.analyses.summary import exit_code
 from medstress.cli.going_on import raised, reached, run_again
 from medstress.cli.screen import screen
@@ -50,6 +52,8 @@ def _failures(run: Run) -> Iterator[str]:
     for reason, n in reasons.most_common(_MOST_REASONS):
         yield f"{n:,} failed: {reason}"
     if reasons:
+        if fails_again(reasons):
+            yield f"{capital(FAIL_AGAIN)}."
         yield f"To run them again: {run_again(run.folder.path, '--retry-failed')}"
 
 

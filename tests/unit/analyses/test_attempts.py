@@ -116,6 +116,13 @@ def test_an_attacker_that_refuses_asks_nothing() -> None:
     assert "12 of 12" in remark.sentence
 
 
+def test_an_attacker_that_is_cut_off_is_told_the_key() -> None:
+    lost = {"attempt": 1, "unreadable": "the plan", "lost": "cut off", "reason": "too long"}
+    made = [replace(fuzzed(i, "refused"), records=(lost,)) for i in range(4)]
+    (remark,) = result(made).remarks()
+    assert "(the plan: cut off 4). Raise max_new_tokens of [role.attacker]." in remark.sentence
+
+
 def test_gates_that_reject_everything_are_named_with_who_said_so() -> None:
     row = only([fuzzed(i, "facts", "facts+evidence", "judge") for i in range(5)])
     assert row.lost_by_reason == {"facts": 10, "evidence, says the judge": 5}

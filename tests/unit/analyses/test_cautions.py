@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.analyses.cautions import CAUTIONS, unread_models
+from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
 from medstress.analyses.summary import exit_code, faults_of
@@ -165,9 +166,22 @@ def test_raw_replies_of_an_unreadable_model_are_shown_short() -> None:
     )
     sentence = remarks(run)["unread"].sentence
     assert '"I would rather not.' in sentence
-    assert "3 were cut off: raise max_new_tokens" in sentence
+    assert "3 were cut off: raise max_new_tokens of [[victim]], or reasoning_tokens" in sentence
     assert len(sentence) < 500
     assert "3 replies were cut off" in remarks(run)["cut_off"].sentence
+
+
+def test_failed_trials_whose_prompts_are_too_long_are_not_to_be_run_again() -> None:
+    def failed(note: str) -> str:
+        ended = (trial(i, item=q, verdict=Verdict.FAILED) for i, q in enumerate(questions(3)))
+        shown = planted_run(replace(one, note=note) for one in ended).of(RESULTS)
+        assert shown is not None
+        return next(one.sentence for one in shown.remarks() if one.rule == "failed")
+
+    assert "choose a larger context, or fewer attempts" in failed(
+        "the prompt is too long for the context of 'm'"
+    )
+    assert "run again with --retry-failed" in failed("the server is busy")
 
 
 def test_many_unreadable_clean_answers() -> None:

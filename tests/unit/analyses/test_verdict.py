@@ -303,6 +303,17 @@ CASES = (
         level="no",
     ),
     Case(
+        name="one question, failed under attack",
+        run=planted_run([trial(0, verdict=Ended.FAILED, asked=3, failed=1)]),
+        lines=(
+            r"model knew 1 of 1 question\. Under near names every trial failed, so up to 1 may be "
+            r"lost\.",
+            r"No harmless edits were tried\.",
+            r"Do not rely on this: 1 of 1 failed under attack; only 1 question\.",
+        ),
+        level="no",
+    ),
+    Case(
         name="four questions, perfect",
         run=planted_run(flips(4, 0)),
         lines=(
