@@ -133,13 +133,13 @@ def test_log_probabilities_that_do_not_come_stop_the_run_with_a_sentence(
     assert "generate" in str(caught.value)
 
 
-def test_a_schema_that_is_ignored_stops_the_run_with_a_sentence(backend: Any) -> None:
+def test_a_schema_that_is_ignored_is_noted_and_the_text_read(backend: Any) -> None:
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},
         "required": ["answer"],
         "additionalProperties": False,
     }
-    with pytest.raises(UsageError, match="structured = false") as caught:
-        backend.answer([replace(TOLD, schema=canonical_json(schema))])
-    assert "\n" not in str(caught.value)
+    (reply,) = backend.answer([replace(TOLD, schema=canonical_json(schema))])
+    assert isinstance(reply, Generated)
+    assert backend.endpoint["ignores_schemas"] is True

@@ -337,6 +337,13 @@ def _servers(run: Run) -> Iterator[Remark]:
                 f"system text went to the head of the first user turn. The server says: {words}"
             )
             sentences.append(("system_turns", sentence))
+        if endpoint.get("ignores_schemas"):
+            sentence = (
+                f"The server at {endpoint['url']} (model {endpoint['model']!r}) does not follow "
+                "the JSON schema it was asked for; replies are read as text (structured = false "
+                "leaves the schema out)."
+            )
+            sentences.append(("schemas", sentence))
         if n := endpoint.get("reads_at_most"):
             sentence = (
                 f"{server} reads {n:,} tokens of a prompt and cuts longer ones without a word, so "

@@ -7,6 +7,7 @@ resumed run asks as it began.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,8 @@ from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
 from medstress.tasks.reading import without_thoughts
 
+log = logging.getLogger(__name__)
+
 DEFAULT_IN_FLIGHT = 8
 ENDS = (None, "", "stop", LENGTH, WITHHELD, "tool_calls")
 """Finish reasons of answers; any other one is a failure."""
@@ -69,7 +72,7 @@ _NEEDS = {
 does not."""
 _LEARNED = (
     *("answered_as", "temperature", "left_out", "without_system", "few_alternatives"),
-    *("max_completion_tokens", "follows_schemas", "gives_scores"),
+    *("max_completion_tokens", "ignores_schemas", "gives_scores"),
 )
 """Entries of `endpoint` that a resumed run takes over."""
 _SHOWN = 8
@@ -132,7 +135,7 @@ class OpenAiBackend(Backend):
         - `left_out`: fields that it does not know, each with its words
         - `without_system`: its words on why system text is put into the first user turn
         - `few_alternatives`, `max_completion_tokens`: how it is asked for letters and lengths
-        - `follows_schemas`, `gives_scores`: what it has done
+        - `ignores_schemas`, `gives_scores`: what it has done
         - `reads_at_most`: tokens beyond which it cuts prompts without a word
         """
         name = self._learned.get("answered_as")
@@ -202,7 +205,7 @@ class OpenAiBackend(Backend):
                 then = Then.ITEM_FAILS if calls_tool else Then.AGAIN
                 raise ServerTrouble(f"{self._where} sent {what}: {shown}", then)
             if call.schema and "response_format" not in self._left_out():
-                self._check_schema(call.schema, choices[0], text)
+                self._note_schema(call.schema, choices[0], text)
             ended = LENGTH if replies.is_cut(choices[0]) else None
             return Generated(text=text, finish_reason=ended, reasoning=reasoning)
 
@@ -341,8 +344,7 @@ class OpenAiBackend(Backend):
             refused = sent["temperature"] == _ONLY or _UNKNOWN.search(said)
             learned["temperature"] = {**objection, "sent": None} if refused else objection
         for name, words in _FIELDS.items():
-            may_go = name == "seed" or not learned.get("follows_schemas")
-            if may_go and name in sent and words.search(said):
+            if name in sent and words.search(said):
                 learned["left_out"] = {name: said, **learned.get("left_out", {})}
 
     def _lacking(self, *, texts: bool, said: str = "") -> ServerTrouble:
@@ -381,32 +383,27 @@ class OpenAiBackend(Backend):
                 raise ServerTrouble(f"{self._where} ended the answer with {shown!r}", then)
         return sorted(choices, key=lambda choice: choice.get("index") or 0)
 
-    def _check_schema(self, schema: str, choice: Json, text: str) -> None:
-        """Check on the first answers whether the server follows schemas.
+    def _note_schema(self, schema: str, choice: Json, text: str) -> None:
+        """Say once that the server does not follow schemas; its texts are answers like any other.
 
-        Once it has followed one, a text that does not is an ordinary answer; the caller reads it
-        and may ask again.
-
-        Raises:
-            ServerTrouble: neither this answer nor any before it follows its schema.
+        A refusal, or a truncated text with a valid beginning, says nothing about the server.
         """
-        text = without_thoughts(text).strip()
+        text, message = without_thoughts(text).strip(), choice.get("message")
+        is_refusal = isinstance(message, dict) and message.get("refusal")
+        is_begun = replies.is_cut(choice) and text[:1] in ("", "{")
+        if is_refusal or is_begun or self._learned.get("ignores_schemas"):
+            return
         try:
             follows = set(orjson.loads(text)) == set(orjson.loads(schema)["properties"])
         except (TypeError, ValueError):
             follows = False
-        if follows:
-            self._learned["follows_schemas"] = True
-        message = choice.get("message")
-        is_refusal = isinstance(message, dict) and message.get("refusal")
-        # A refusal, or a truncated text with a valid beginning, says nothing about the server.
-        is_begun = replies.is_cut(choice) and text[:1] in ("", "{")
-        if not (self._learned.get("follows_schemas") or is_refusal or is_begun):
-            raise ServerTrouble(
-                f"{self._where} (model {self._model!r}) does not follow the requested JSON schema "
-                "(response_format): set structured = false, so that only the prompt asks for JSON, "
-                "or use a server that does",
-                Then.STOP,
+        if not follows:
+            self._learned["ignores_schemas"] = True
+            log.warning(
+                "%s (model %r) does not follow the JSON schema it was asked for; replies are read "
+                "as text (structured = false leaves the schema out)",
+                self._where,
+                self._model,
             )
 
     def _check_name(self, name: Any) -> None:

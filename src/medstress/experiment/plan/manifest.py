@@ -182,8 +182,7 @@ def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[
     for victim in victims:
         before, now = stored.get(victim.label, {}), victim.backend.traits.structured
         was = before.get("structured", now)
-        # A server that followed no schema yet may be asked without.
-        if was != now and (before.get("follows_schemas") or not was):
+        if was != now and not store.is_unanswered():
             raise OtherRunError(
                 f"{store.folder} holds another experiment: structured of {victim.label!r} was "
                 f"{str(was).lower()}, is {str(now).lower()}. Choose another folder with --out, or "

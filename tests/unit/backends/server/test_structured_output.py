@@ -1,4 +1,4 @@
-"""Texts that follow a JSON schema: what is sent, checked, refused, and left out."""
+"""Texts that follow a JSON schema: what is sent, noted, refused, and left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from fault_server import FaultServer
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
-from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_json
 from medstress.testing import ScriptedBackend
 
@@ -32,14 +31,6 @@ def openai_backend(server: FaultServer, **options: Any) -> Any:
     return open_backend(BackendOptions(base_url=server.url, model=server.model, **options))
 
 
-def stop(server: FaultServer) -> str:
-    backend = openai_backend(server)
-    with pytest.raises(UsageError) as caught:
-        backend.answer([ASKED])
-    backend.close()
-    return str(caught.value)
-
-
 def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
     with FaultServer(answer=lambda prompt: GOOD) as server:
         backend = openai_backend(server)
@@ -53,50 +44,50 @@ def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
     assert asked["json_schema"]["strict"] is True
 
 
-def test_once_a_schema_was_kept_a_bad_text_is_an_answer_like_any_other() -> None:
-    texts = iter([GOOD, "no JSON"])
-    with FaultServer(answer=lambda prompt: next(texts)) as server:
-        backend = openai_backend(server)
-        replies = [*backend.answer([ASKED]), *backend.answer([ASKED])]
-        backend.close()
-    assert [reply.text for reply in replies] == [GOOD, "no JSON"]
-
-
-def test_a_refusal_at_first_says_nothing_about_schemas() -> None:
+def test_a_refusal_says_nothing_about_schemas() -> None:
     with FaultServer(faults=lambda asked: "refusal") as server:
         backend = openai_backend(server)
         (reply,) = backend.answer([ASKED])
+        endpoint = backend.endpoint
         backend.close()
     assert not isinstance(reply, Failure)
     assert reply.text == "I cannot help with that."
+    assert "ignores_schemas" not in endpoint
 
 
 @pytest.mark.parametrize(
-    ("text", "finish", "stops"),
+    ("text", "finish", "ignores"),
     [
+        (GOOD, "stop", False),
         ("Yes, the ans", "length", True),
         ('{"answer": ', "length", False),
         ("", "length", False),
         ('{"answer": ', "stop", True),
         ('["answer", "more"]', "stop", True),
         ("3", "stop", True),
+        ("B", "stop", True),
         ("The answer is B.", "stop", True),
+        (f"```json\n{GOOD}\n```", "stop", True),
         ('{"letter": "B"}', "stop", True),
     ],
 )
-def test_a_text_that_was_cut_off_tells_by_its_beginning(
-    text: str, finish: str, stops: bool
+def test_a_text_that_is_not_the_schema_is_an_answer_and_that_is_said_once(
+    text: str, finish: str, ignores: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     choice = {"finish_reason": finish, "message": {"content": text}}
     with FaultServer(plant=lambda asked: (200, {"choices": [choice]})) as server:
-        if stops:
-            assert "JSON schema" in stop(server)
-            return
         backend = openai_backend(server)
-        (reply,) = backend.answer([ASKED])
+        replies = [*backend.answer([ASKED]), *backend.answer([ASKED])]
+        endpoint = backend.endpoint
         backend.close()
-    assert isinstance(reply, Generated)
-    assert (reply.text, reply.is_cut) == (text, True)
+        resumed = openai_backend(server)
+        resumed.expect(endpoint)
+        resumed.answer([ASKED])
+        resumed.close()
+        assert all("response_format" in asked.body for asked in server.log)
+    assert [reply.text for reply in replies] == [text] * 2
+    assert endpoint.get("ignores_schemas", False) == ignores
+    assert caplog.text.count("does not follow the JSON schema") == ignores
 
 
 def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs() -> None:

@@ -1,7 +1,6 @@
-"""MedFuzz on a server that follows schemas in some answers only, killed at every call.
+"""MedFuzz on servers that ignore or refuse schemas, killed at every call.
 
-Whether it has followed one decides whether a later answer that does not stops the run, so a resumed
-run has to know it.
+Once a schema was refused none is sent, so a resumed run has to know it.
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ for line in sys.stdin:
 class Servers:
     """A target and an attacker; calls `at` before the answer with a number, counted over both.
 
-    The attacker's first plan about an item is JSON; all else it says stands in a fence, and so
-    follows no schema.
+    The attacker's insertions stand in a fence, and so follow no schema; or it takes none.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, schemas):
         self.at = {}
         self.n = 0
         self.target = ConversationServer(
@@ -58,6 +56,7 @@ class Servers:
         self.attacker = ConversationServer(
             scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."]),
             model="a",
+            schemas=schemas,
             faults=self._before,
         )
         rows = [
@@ -98,9 +97,9 @@ def _server(server):
     }
 
 
-@pytest.fixture
-def servers(tmp_path):
-    made = Servers(tmp_path)
+@pytest.fixture(params=[True, False], ids=["ignored", "refused"])
+def servers(request, tmp_path):
+    made = Servers(tmp_path, request.param)
     with made.target, made.attacker:
         yield made
 
@@ -120,26 +119,26 @@ def copied(folder, to):
         source.backup(copy)
 
 
-def test_a_resumed_run_knows_that_the_server_has_followed_a_schema(servers, tmp_path):
+def test_a_resumed_run_knows_what_became_of_schemas(servers, tmp_path, caplog):
     places = (13, 30)
     whole = tmp_path / "whole"
     for n in places:
         servers.at[n] = lambda n=n: copied(whole, tmp_path / f"{n}")
     run(servers.experiment, whole)
-    asked = servers.asked()
+    asked, said = servers.asked(), caplog.text
     for n in places:
         run(servers.experiment, tmp_path / f"{n}")
         assert root(tmp_path / f"{n}") == root(whole) is not None
-    again = servers.asked()
-    assert again.keys() == asked.keys()
+    assert servers.asked().keys() == asked.keys()
     (_, attacker) = Run(whole).manifest()["endpoints"]
-    assert attacker["follows_schemas"] is True
+    is_taken = "left_out" not in attacker
+    assert attacker.get("ignores_schemas", False) is is_taken
+    assert said.count("does not follow the JSON schema") == is_taken
 
 
-def test_whether_schemas_are_sent_is_changed_only_before_one_was_followed(servers, tmp_path):
-    whole, begun = tmp_path / "whole", tmp_path / "begun"
-    first = len(ITEMS)  # the clean questions come first
-    servers.at[first] = lambda: copied(whole, begun)
+def test_whether_schemas_are_sent_is_changed_only_before_the_first_answer(servers, tmp_path):
+    whole = tmp_path / "whole"
+    servers.at[1] = lambda: copied(whole, tmp_path / "begun")
     run(servers.experiment, whole)
     for table in (servers.experiment["victim"], servers.experiment["role"]["attacker"]):
         table["structured"] = False
@@ -147,10 +146,10 @@ def test_whether_schemas_are_sent_is_changed_only_before_one_was_followed(server
             run(servers.experiment, whole)
         del table["structured"]
     servers.experiment["role"]["attacker"]["structured"] = False
-    run(servers.experiment, begun)  # the attacker had answered nothing
+    run(servers.experiment, tmp_path / "begun")
     del servers.experiment["role"]["attacker"]["structured"]
     with pytest.raises(OtherRunError, match="attacker' was false, is true"):
-        run(servers.experiment, begun)
+        run(servers.experiment, tmp_path / "begun")
 
 
 @pytest.mark.kills
