@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -275,6 +276,39 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
     (sentence,) = (each["sentence"] for each in warnings if each["rule"] == "shows_nothing")
     assert told in sentence
     assert remedy in sentence
+
+
+def test_nothing_is_said_to_be_out_of_reach_that_cheap_controls_find(
+    bench: Path, tested: Run
+) -> None:
+    """A control that holds is decided by one sample, so 600 calls pay for all 30, not for 8."""
+    said = list[str]()
+    settings = experiment(bench, {**NEUTRAL, "max_calls": 600})
+    run_tests(tested.folder, settings, Watcher(announce=said.append), dry_run=True)
+    words = "\n".join(said)
+    assert "8 to 30 controls a success (a control takes 3 to 60 calls), so that p" in words
+    assert "nothing can be found" not in words
+    # At most 2 x 200 conversations of 3 calls, 10 ms each; the function itself takes no time.
+    assert re.search(r"at most 400 queries; for so many about .* tokens, 1[2-4] seconds", words)
+    retested(tested, settings)
+    rows = significance(tested).rows
+    assert [row.n_discoveries for row in rows] == [2, 2]  # with 2,000 and with 600 calls
+
+
+@pytest.mark.parametrize("test", [NEUTRAL, {"max_calls": 1000}], ids=["neutral", "matched"])
+def test_with_nothing_measured_the_estimate_is_of_the_right_size(
+    bench: Path, tmp_path: Path, test: dict[str, Any]
+) -> None:
+    """Two of three items fall, where one is expected; neutral insertions are decided at once."""
+    settings = experiment(bench, {**test, "faithfulness": False})
+    prepared = prepare(settings)
+    with opened_victims(prepared, lambda _: None):
+        dry = dry_run(prepared)
+    spent = run(settings, tmp_path / "run").summary()["performance"]["calls"]
+    assert spent / 2.25 < dry.total.about_calls < 2.25 * spent
+    assert spent <= dry.total.calls
+    has_calls = "(exact bound), in at most" in dry.lines[0]
+    assert has_calls == (dry.total.about_calls > dry.bound)
 
 
 def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(

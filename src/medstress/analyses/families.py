@@ -136,6 +136,11 @@ class ControlPrice:
         return TURNS * self.statistic.n_samples + self.is_written
 
     @property
+    def fewest(self) -> int:
+        """The same of a single insertion that its first sample decides."""
+        return self.usual if self.null is Null.MATCHED else TURNS + self.is_written
+
+    @property
     def most(self) -> int:
         """The most calls of a control, texts apart: every attempt, and all samples of T."""
         looks = self.attempts if self.null is Null.MATCHED else 0
@@ -153,6 +158,41 @@ class ControlPrice:
     def controls(self, max_calls: int) -> int:
         """Return how many usual controls a success gets."""
         return max(0, (max_calls - self.of_success) // self.usual)
+
+    def span(self, max_calls: int, n_insertions: int) -> tuple[int, int]:
+        """Return the controls that a success gets where all are dear, and where all are cheap.
+
+        Args:
+            max_calls: calls for each success.
+            n_insertions: the most controls of null `neutral`.
+
+        >>> price = ControlPrice(null=Null.NEUTRAL, statistic=Statistic.SHARE_CORRECT, attempts=3)
+        >>> price.span(800, 30), price.span(2_000, 30)
+        ((11, 30), (30, 30))
+        """
+        few = self.controls(max_calls)
+        if self.null is Null.MATCHED:
+            return few, few
+        many = max(0, (max_calls - self.of_success) // self.fewest)
+        return min(few, n_insertions), min(many, n_insertions)
+
+    def words(self, few: int, many: int, of: str = "") -> str:
+        """Say how many controls there are, of what."""
+        if few == many:
+            return f"about {few} controls{of}"
+        calls = f"{self.fewest} to {self.usual} calls"
+        return f"{few} to {many} controls{of} (a control takes {calls})"
+
+    def expected(self, max_calls: int, n_insertions: int) -> float:
+        """Return the calls that a success is expected to take.
+
+        Loops of null `matched` go on until one could not be paid to its end. A single insertion is
+        decided once T cannot come down to that of the success, which is taken to be below 1/4.
+        """
+        if self.null is Null.MATCHED:
+            return max(0, max_calls - self.most)
+        each = TURNS * (self.statistic.n_samples // 4 + 1) + self.is_written
+        return min(max_calls, self.of_success + n_insertions * each)
 
     def calls(self, n_controls: int) -> int:
         """Return the `max_calls` that buys so many."""
@@ -212,14 +252,17 @@ class Reach:
         """Return why nothing can be shown, and what it takes.
 
         >>> price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
-        >>> Reach(n_tested=1, n_family=40, n_controls=125).shortfall(price)[-34:]
+        >>> Reach(n_tested=1, n_family=40, n_controls=125).shortfall(price)[-31:]
         ' a success, so max_calls = 6105'
         """
         needed = self.controls_needed
-        controls = f"controls = {needed} and " if price.null is Null.NEUTRAL else ""
+        controls, fewer = "", ""
+        if price.null is Null.NEUTRAL:
+            controls = f"controls = {needed} and "
+            fewer = f", or fewer (a control takes {price.fewest} to {price.usual} calls)"
         return (
             f"with about {self.n_controls} controls a success no adjusted p can fall below "
             f"{self.smallest:.2g} ({self.n_tested} successes among {self.n_family} attacked), so "
             f"nothing can be found at {self.adjust.level:g} by {self.adjust.words}: it takes about "
-            f"{needed} controls a success, so {controls}max_calls = {price.calls(needed)}"
+            f"{needed} controls a success, so {controls}max_calls = {price.calls(needed)}{fewer}"
         )

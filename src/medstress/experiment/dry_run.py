@@ -48,6 +48,7 @@ from medstress.experiment.file.config import victim_labels
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import all_prices, usd_of
 from medstress.experiment.significance.mentions import N_VOTES
+from medstress.experiment.significance.plan import likely_statistic, most_of_success
 from medstress.experiment.stages import FollowUp
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.counts import Price, spent_in
@@ -154,8 +155,10 @@ class DryRun(Shown):
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
         most = _amounts(total.calls, total.most_tokens, total.most_usd, None)
         queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
+        calls = sum(cost.calls for cost in self.costs if not cost.model.startswith("role."))
+        in_calls = f", in at most {calls:,} calls" if total.about_calls > self.bound else ""
         return [
-            f"queries: at most {self.bound:,} (exact bound)",
+            f"queries: at most {self.bound:,} (exact bound){in_calls}",
             f"estimate: about {about}" + (f" ({'; '.join(parts)})" if len(parts) > 1 else ""),
             f"bound: at most {most} (queries: {queries})",
         ]
@@ -320,9 +323,9 @@ class _Counting:
             self.bill(label, "reuse", m, m * usual.accuracy, size, growth)
         if isinstance(attack, MedFuzz):
             self._add_roles(trial, attack, about, lost)
-            if tables.test is not None:
-                n = tables.test.max_calls // TURNS
-                self.bill(label, "tests", n, n * lost, size, growth)
+            test = tables.test
+            if test is not None and (not test.items or item.id in test.items):
+                self._add_tests(trial, attack, lost, size, growth)
 
     def _add_roles(self, trial: Trial, attack: MedFuzz, about: float, lost: float) -> None:
         """Count what a trial of MedFuzz, and questions about its reasonings, ask of roles.
@@ -347,6 +350,22 @@ class _Counting:
             n = N_VOTES * (most * attack.max_words + n_findings)
             asked = N_VOTES * (INSERTIONS * about + n_findings * self._right(trial))
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
+
+    def _add_tests(
+        self, trial: Trial, attack: MedFuzz, lost: float, size: Size, growth: float
+    ) -> None:
+        """Count the test of a success, with what the trial knows of it."""
+        test = self._prepared.experiment.test
+        assert test is not None
+        price = ControlPrice(
+            null=Null(test.null),
+            statistic=likely_statistic(trial.victim),
+            attempts=attack.attempts,
+            is_written=test.generator == ATTACKER,
+        )
+        n = most_of_success(test.null, test.controls, test.max_calls)
+        about = min(n, price.expected(test.max_calls, test.controls) / TURNS)
+        self.bill(trial.victim.label, "tests", n, about * lost, size, growth)
 
     def _right(self, trial: Trial) -> float:
         """Return the probability that an item is attacked."""
@@ -557,14 +576,12 @@ def _assumed(prepared: Prepared) -> Iterator[str]:
         attempts=max(attack.attempts for attack in attacks),
         is_written=test.generator == ATTACKER,
     )
-    n_controls = price.controls(test.max_calls)
-    if test.null == "neutral":
-        n_controls = min(n_controls, test.controls)
+    few, many = price.span(test.max_calls, test.controls)
     # Of a hundred attacked items, all lost: how many must be at the smallest p.
-    reach = Reach(n_tested=100, n_family=100, n_controls=n_controls, adjust=Adjust(test.adjust))
+    reach = Reach(n_tested=100, n_family=100, n_controls=many, adjust=Adjust(test.adjust))
     needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
     yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
-        f"about {n_controls} controls, so that p is at least {reach.p_min:.2g}, and a discovery "
+        f"{price.words(few, many)}, so that p is at least {reach.p_min:.2g}, and a discovery "
         f"at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what was attacked at "
         "that p"
         if reach.can_show
@@ -577,8 +594,9 @@ def _amounts(
 ) -> str:
     """Return amounts in words, without those that are unknown."""
     whole = calls if calls is None else round(calls)
-    named = ((whole, "calls"), (tokens, "tokens"), (minutes, "minutes"))
+    named = ((whole, "calls"), (tokens, "tokens"))
     words = [f"{rounded(n)} {name}" for n, name in named if n is not None]
+    words += [] if minutes is None else [lasting(minutes)]
     return ", ".join(words if usd is None else [*words, dollars(usd)])
 
 
@@ -589,6 +607,21 @@ def rounded(number: float) -> str:
     ('12,300', '0.123', '12,345')
     """
     return f"{number if isinstance(number, int) else float(f'{number:.3g}'):,.10g}"
+
+
+def lasting(minutes: float) -> str:
+    """Return a time in words, with two significant digits.
+
+    >>> lasting(0.0021), lasting(0.2), lasting(3.14), lasting(90), lasting(60 * 50)
+    ('1 second', '12 seconds', '3.1 minutes', '1.5 hours', '2.1 days')
+    """
+    amount, unit = max(minutes * 60, 1), "second"
+    for size, larger in ((60, "minute"), (60, "hour"), (24, "day")):
+        if amount < size:
+            break
+        amount, unit = amount / size, larger
+    text = f"{float(f'{amount:.2g}'):,g}"
+    return f"{text} {unit}" + ("" if text == "1" else "s")
 
 
 def dollars(usd: float) -> str:
@@ -614,7 +647,7 @@ _COSTS: list[Field[Cost]] = [
     column("Dollars, about", "usd", "number"),
     column("if answers are long", "long_usd", "number"),
     column("at most", "most_usd", "count"),
-    column("Minutes, about", "minutes", "number"),
+    column("Time, about", lambda cost: cost.minutes and lasting(cost.minutes)),
 ]
 _LEAST: list[Field[Least]] = [
     column("Data", "dataset"),

@@ -1,7 +1,8 @@
 """What a dry run expects of a model: measured in an earlier run, or else usual values.
 
 Where nothing is known, half of the questions are right at first, an edit in ten flips a right
-answer, and a harmless edit flips half as many.
+answer, and a harmless edit flips half as many. MedFuzz, which learns from what held, flips
+two thirds within its attempts.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ from medstress.tasks.victim import Victim
 
 WEIGHT = 8
 """Trials and queries that the usual values weigh as much as, beside measured ones."""
+FALLEN = 2 / 3
+"""Share of the right answers that all attempts of MedFuzz flip. With half right at first a third of
+all items fall, the middle between a sixth and two thirds."""
+OWN_SECONDS = 0.01
+"""Time of the product itself for each call of a conversation."""
 SHORT, REASONED = 2, 600
 """Tokens of a written answer: a letter with a space or full stop, or after reasoning."""
 TURN, CONFIDENCES = 200, 40
@@ -94,13 +100,22 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     the same way.
     """
     if victim.backend is None:
-        return Usual()
+        return _unmeasured(prepared)
     model, task = victim.backend.identity.hash, victim.task.spec()
     workers = victim.backend.traits.workers
     for place in _run_folders(folder):
         if (earlier := earlier_answers(place, model, task)) is not None:
             return _measured(earlier, prepared, place, workers)
-    return Usual()
+    return _unmeasured(prepared)
+
+
+def _unmeasured(prepared: Prepared) -> Usual:
+    """Return what is usual for the attacks of an experiment."""
+    attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
+    attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
+    if not attempts or len(attempts) < len(attacks):
+        return Usual()
+    return Usual(flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
 
 
 def _run_folders(folder: Path | None) -> Iterator[Path]:
@@ -117,10 +132,11 @@ def _measured(earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers
         """Return a share that few counts leave near the usual one."""
         return (n + WEIGHT * usual) / (of + WEIGHT)
 
-    usual, n = Usual(), earlier.n_calls
+    usual, n = _unmeasured(prepared), earlier.n_calls
     in_turns = any("turns" in part.attack.needs for part in prepared.attacks)
     is_alike = earlier.in_turns == in_turns and n > 0 and earlier.tokens_in > 0
     is_same_data = {part.loaded.source_hash for part in prepared.datasets} == earlier.datasets
+    own = OWN_SECONDS if in_turns else 0.0
     (asked, of_controls), (lost, by_controls) = earlier.asked, earlier.flipped
     return Usual(
         accuracy=share(earlier.n_right, earlier.n_right + earlier.n_lost, usual.accuracy),
@@ -128,7 +144,7 @@ def _measured(earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers
         control_flips=share(by_controls, of_controls, usual.control_flips),
         tokens_in=earlier.tokens_in / n if is_alike and is_same_data else None,
         tokens_out=earlier.tokens_out / n if is_alike else None,
-        calls_per_second=workers * n / earlier.seconds if earlier.seconds else None,
+        calls_per_second=1 / (earlier.seconds / workers / n + own) if earlier.seconds else None,
         source=f"measured over {n:,} calls in {folder}",
     )
 

@@ -88,11 +88,9 @@ class Family:
     @property
     def price(self) -> ControlPrice:
         """The price of a control, with the likely statistic."""
-        task = self.tools.victim(self.trials[0]).task
-        has_letters = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.LETTER
         return ControlPrice(
             null=Null(self.table.null),
-            statistic=Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT,
+            statistic=likely_statistic(self.tools.victim(self.trials[0])),
             attempts=self.attack.attempts,
             is_written=self.table.generator == "attacker",
         )
@@ -148,15 +146,15 @@ class Family:
                 f"one control, give {price.least} or more"
             )
             return
-        n_controls = price.controls(table.max_calls)
+        few, many = price.span(table.max_calls, table.controls)
         reach = Reach(
             n_tested=n,
             n_family=len(self.trials),
-            n_controls=(min(n_controls, table.controls) if table.null == "neutral" else n_controls),
+            n_controls=many,
             adjust=Adjust(table.adjust),
         )
         yield f"{self.name}: " + (
-            f"about {reach.n_controls} controls a success, so that p is at least "
+            f"{price.words(few, many, ' a success')}, so that p is at least "
             f"{reach.p_min:.2g}; a discovery at {reach.adjust.level:g} by {reach.adjust.words} "
             f"takes {reach.n_needed} of them at that p"
             if reach.can_show
@@ -204,10 +202,23 @@ class Family:
 
 def most_conversations(study: Study) -> int:
     """Return the most conversations with the victim."""
-    spec, most = study.spec, study.spec["max_calls"] // TURNS
-    if spec["null"] == Null.NEUTRAL:
-        most = min(most, Statistic.SHARE_CORRECT.n_samples * (2 + spec["controls"]))
-    return len(spec["trials"]) * int(most)
+    spec = study.spec
+    return len(spec["trials"]) * most_of_success(*(spec[name] for name in SETTINGS[:3]))
+
+
+def most_of_success(null: str, controls: int, max_calls: int) -> int:
+    """Return the most conversations for one success."""
+    most = max_calls // TURNS
+    if null == Null.NEUTRAL:
+        most = min(most, Statistic.SHARE_CORRECT.n_samples * (2 + controls))
+    return most
+
+
+def likely_statistic(victim: Victim) -> Statistic:
+    """Return what estimates T, as far as it is known before a call."""
+    task = victim.task
+    has_letters = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.LETTER
+    return Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT
 
 
 def families(trials: Iterable[Trial], tools: Tools, table: SignificanceTable) -> list[Family]:
