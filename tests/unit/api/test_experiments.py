@@ -59,7 +59,7 @@ def _full():
             ms.attacks.EntitySubstitution(sampler="pdws", n=-20, budget=4),
             ms.Attack(name="swap_noise"),
         ],
-        role={"attacker": ms.Role(backend="mock"), "judge": [{"backend": "mock"}] * 2},
+        role={"attacker": ms.Role(backend="mock"), "judge": {"backend": "mock"}},
         require={"metric": "asr", "max_high": 0.5},
         slices=ms.Slices(by=("subject",)),
         seeds=(0, 1),
@@ -77,7 +77,7 @@ def test_an_experiment_from_python_is_the_one_that_its_file_gives():
     assert made.dataset[0].path == "q.jsonl"
     assert made.victim[0].target == f"{__name__}:always_a"
     assert made.attack[0].attacks[0] == ms.attacks.EntitySubstitution(n=-20, budget=4)
-    assert [judge.backend for judge in made.role.judge] == ["mock", "mock"]
+    assert made.role.judge.backend == "mock"
 
 
 def test_a_file_holds_only_the_keys_that_were_given():
