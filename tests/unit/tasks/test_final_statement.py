@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 
 from medstress.tasks.reading import PARSERS, final_statement, letter_read, unknown_marks
-from medstress.tasks.replies import Letter, Modification, Unreadable, read_reply
+from medstress.tasks.replies import Letter, read_reply
 
 DRUGS = ["Aspirin", "Warfarin", "Heparin", "Apixaban"]
 FUNGI = ["Fluconazole", "Amphotericin B", "Nystatin", "Caspofungin"]
@@ -454,10 +453,3 @@ def test_a_long_reply_is_read_in_well_under_a_second(piece: str) -> None:
 def test_the_end_of_a_very_long_reply_counts() -> None:
     thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
     assert letter_read("final_statement", f"{thought}\nThe answer is C.", DRUGS) == "C"
-
-
-def test_a_rewritten_question_without_measure_is_no_question() -> None:
-    told = {"added": [], "options": {"A": "x"}}
-    for n, is_read in ((100_000, True), (100_001, False)):
-        reply = json.dumps({**told, "modified_item": "x" * n})
-        assert isinstance(read_reply(reply, Modification), Unreadable) != is_read
