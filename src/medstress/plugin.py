@@ -72,6 +72,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
 from medstress.datasets.pairs import read_rows
+from medstress.datasets.sample import load as load_sample
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -178,6 +179,7 @@ __all__ = [
     "distractor_spans",
     "file_hash",
     "from_scores",
+    "load_sample",
     "mark",
     "nearest_span",
     "note",
