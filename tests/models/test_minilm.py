@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def embedded(names: list[str], embedding: str) -> np.ndarray:
     """Vectors of names that are their own corpus."""
-    return Embedder(embedding, corpus=names).vectors(names)
+    return Embedder(embedding).vectors(names)
 
 
 def test_synonyms_lie_closer_than_unrelated_diseases():
