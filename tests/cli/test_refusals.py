@@ -10,7 +10,7 @@ from medstress.backends.server import address_of
 from medstress.cli.app import COMMANDS
 from medstress.cli.next_commands import with_next_command
 from medstress.core.errors import FIRST_COMMAND, OtherRunError, UsageError
-from medstress.experiment.file.refusing import TABLES_BUILT, missing_key
+from medstress.experiment.file.reading import TABLES_BUILT, missing_key
 
 
 @pytest.fixture

@@ -26,8 +26,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.experiment.explain.explanation import Settings
-from medstress.experiment.explain.plan import Selection
-from medstress.experiment.explain.run import run_explanations
+from medstress.experiment.explain.run import Selection, run_explanations
 from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
@@ -331,11 +330,6 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert max(one.after.evaluations for one in more) > 40
     assert len(asked(folder)) == len(set(asked(folder)))
     assert first <= set(asked(folder))
-    # Fewer evaluations are worse: what is there stays, and nothing is asked.
-    told = explain(folder, evaluations=20)
-    assert any("the finer values stay" in line for line in told)
-    kept = [(one.trial.id, one.after.evaluations) for one in explained(folder)]
-    assert kept == [(one.trial.id, one.after.evaluations) for one in more]
     explain(folder, evaluations=60, mask="")
     assert {one.mask for one in explained(folder)} == {"...", ""}
     assert len(explained(folder)) == 2 * len(more)
@@ -412,7 +406,7 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
 @pytest.mark.release
 def test_tokens_are_written_one_a_row(explained_folder: Path) -> None:
     to = explained_folder / "rows.jsonl"
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--json", "--out"]
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--out"]
     assert medstress_cli([*args, str(to)]) == 0
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
     sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
@@ -460,8 +454,6 @@ def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_map
     assert "style=" not in page
     assert "<script" not in page
     assert 'edited" title="' in page
-    assert medstress_cli([*args, "--all", "--limit", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 4
     assert len(explained(folder)) == 4
 
 

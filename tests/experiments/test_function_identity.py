@@ -10,7 +10,7 @@ from medstress.api.run import run
 from medstress.backends.options import BackendOptions
 from medstress.backends.python import PythonBackend, open_backend, wrap_function
 from medstress.core.errors import StoreError, UsageError
-from medstress.experiment.plan.targets import check_targets, watched, watched_lines
+from medstress.experiment.plan.plan import check_targets, watched, watched_lines
 
 RIGHT = """
 import re

@@ -6,7 +6,6 @@ import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
-import pandas
 import polars
 import pytest
 
@@ -112,7 +111,7 @@ def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
         run.case("zzz")
 
 
-def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
+def test_results_are_the_pooled_rows(run):
     frame = run.results()
     assert isinstance(frame, polars.DataFrame)
     for told, row in zip(frame.to_dicts(), run.summary()["results"], strict=True):
@@ -126,12 +125,6 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
         ):
             assert told[name] == row["asr"][end]
         assert told["queries_asked"] == row["queries"]["asked"]
-    same = run.results("pandas")
-    assert isinstance(same, pandas.DataFrame)
-    assert list(same.columns) == frame.columns
-    assert same["asr"].tolist() == frame["asr"].to_list()
-    trials = run.trials("pandas")
-    assert trials["trial_id"].tolist() == run.trials()["trial_id"].to_list()
     assert run.table("items").height == 12
 
 
@@ -175,13 +168,6 @@ def test_the_last_line_of_a_cell_is_not_flooded(run, tmp_path):
     assert made[0].name in repr(made)
     assert len(repr(made)) < 2000
     assert list(made)
-
-
-def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ms.UsageError) as error:
-        run.results("pandas")
-    said(str(error.value), "medstress[pandas]")
 
 
 def test_a_run_of_which_nothing_has_ended_says_so(bench):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class VictimKeys(Protocol):
-    """Keys of a `[[victim]]` table; `medstress.experiment.file.model_tables` describes them."""
+    """Keys of a `[[victim]]` table; `medstress.experiment.file.config` describes them."""
 
     backend: str
     prompt: str | dict[str, str]

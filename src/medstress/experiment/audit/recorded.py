@@ -41,9 +41,9 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RoleTable,
     victim_labels,
 )
-from medstress.experiment.file.model_tables import RoleTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
@@ -54,8 +54,7 @@ from medstress.experiment.plan.parts import (
     sentence_resources,
     with_names,
 )
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
+from medstress.experiment.plan.plan import Prepared, RolePart
 from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
