@@ -212,7 +212,7 @@ def test_a_run_says_what_is_missing_where_the_plug_in_is_not_installed(
 ) -> None:
     run = ms.run(folder / "e.toml", out=folder / "run")
     run.summary()
-    from medstress.kinds import _plugged_in
+    from medstress.tasks.kinds import _plugged_in
 
     _plugged_in.cache_clear()
     monkeypatch.setattr(registry, "entry_points", lambda group: [])

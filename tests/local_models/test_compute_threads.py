@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from medstress.machine import onednn_linear  # noqa: E402
-from medstress.machine.onednn_linear import use_onednn  # noqa: E402
+from medstress.entities import processor  # noqa: E402
+from medstress.entities.processor import use_onednn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.skipif(
 def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Pretend that MKL is slow here; the rows of each product that oneDNN was asked for."""
     asked: list[int] = []
-    product = onednn_linear.product
+    product = processor.product
 
     def counted(states: Any, weight: Any, bias: Any) -> Any:
         asked.append(states.numel() // states.shape[-1])
         return product(states, weight, bias)
 
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "product", counted)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "product", counted)
     return asked
 
 
@@ -93,28 +93,28 @@ def test_only_plain_layers_on_a_cpu_are_changed(products: list[int]) -> None:
     changed = torch.nn.Linear(64, 64)
     use_onednn(torch.nn.Sequential(*kept, changed))
     assert [type(one) for one in kept] == kinds
-    assert type(changed) is onednn_linear.onednn_linear()
+    assert type(changed) is processor.onednn_linear()
 
 
 def test_layers_of_other_numbers_stay_torchs_own(
     products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    product = onednn_linear.product
+    product = processor.product
     monkeypatch.setattr(
-        onednn_linear,
+        processor,
         "product",
         lambda states, weight, bias: product(states, weight, bias) * (1.0 if bias is None else 1.1),
     )
     wrong, right = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64, bias=False)
     use_onednn(torch.nn.Sequential(wrong, right))
     assert type(wrong) is torch.nn.Linear
-    assert type(right) is onednn_linear.onednn_linear()
+    assert type(right) is processor.onednn_linear()
 
 
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
-        (onednn_linear, "_mkl_is_slow", lambda: False),
+        (processor, "_mkl_is_slow", lambda: False),
         (torch.backends.mkl, "is_available", lambda: False),
         (torch.backends.mkldnn, "enabled", False),
         (torch.ops, "mkldnn", object()),
@@ -147,10 +147,10 @@ def test_the_vendor_of_the_processor_decides(
             return told
         raise FileNotFoundError
 
-    monkeypatch.setattr(onednn_linear.Path, "read_text", read)
-    monkeypatch.setattr(onednn_linear.platform, "processor", lambda: told)
-    onednn_linear._mkl_is_slow.cache_clear()
+    monkeypatch.setattr(processor.Path, "read_text", read)
+    monkeypatch.setattr(processor.platform, "processor", lambda: told)
+    processor._mkl_is_slow.cache_clear()
     try:
-        assert onednn_linear._mkl_is_slow() is slow
+        assert processor._mkl_is_slow() is slow
     finally:
-        onednn_linear._mkl_is_slow.cache_clear()
+        processor._mkl_is_slow.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Score, Scored
-from medstress.machine import onednn_linear
+from medstress.entities import processor
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -28,18 +28,18 @@ def test_answers_are_those_of_torchs_own_layers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls, asked = questions(12), list[int]()
-    product = onednn_linear.product
+    product = processor.product
 
     def counted(states: Any, weight: Any, bias: Any) -> Any:
         asked.append(1)
         return product(states, weight, bias)
 
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: False)
     expected = open_tiny(name).answer(calls)
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "_MIN_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
     changed = open_tiny(name)
-    monkeypatch.setattr(onednn_linear, "product", counted)
+    monkeypatch.setattr(processor, "product", counted)
     for found, own in zip(changed.answer(calls), expected, strict=True):
         assert isinstance(found, Scored)
         assert isinstance(own, Scored)

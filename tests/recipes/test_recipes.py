@@ -15,8 +15,8 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import find_source, read_experiment
 from medstress.experiment.plan.parts import make_attacks
 from medstress.experiment.prepare import prepare
-from medstress.kinds.victims import prompt_for
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import prompt_for
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training
 

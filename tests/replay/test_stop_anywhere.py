@@ -16,11 +16,11 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.backends.python import PythonBackend
+from medstress.backends.threads import is_working
 from medstress.core import registry
 from medstress.core.errors import StoreError
 from medstress.experiment import run as running
 from medstress.experiment.plan import manifest
-from medstress.machine.daemon_threads import is_working
 from medstress.store.run_store import RunStore
 
 WRITES = (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import medstress.files.writing
-from medstress.machine.cores import available_cores
+from medstress.backends.threads import available_cores
 
 
 def _anew(module: ModuleType) -> Any:

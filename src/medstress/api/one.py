@@ -31,9 +31,8 @@ from medstress.experiment.file.reading import check_table
 from medstress.experiment.first.attack import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.victims import task_of
 from medstress.store.reader import StoredTrial
-from medstress.tasks.victim import Victim
+from medstress.tasks.victim import Victim, task_of
 
 
 @checked

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from medstress.core.errors import DataError
-from medstress.core.sentences import OUTSIDE
+from medstress.core.items import OUTSIDE
 
 Scheme: TypeAlias = Literal["iob2", "iobes", "io"]
 SCHEMES: tuple[Scheme, ...] = ("iob2", "iobes", "io")

@@ -34,7 +34,7 @@ from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_
 from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 OTHERWISE = "write .jsonl, or leave the field out"
 

@@ -38,7 +38,7 @@ from medstress.experiment.plan.parts import (
 from medstress.experiment.prepare import Watcher, resolve
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.kinds import SIMILARITY, TAGGING, Kind
+from medstress.tasks.kinds import SIMILARITY, TAGGING, Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

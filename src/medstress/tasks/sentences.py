@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import OUTSIDE, EditedTexts
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, TaggedCandidate
+from medstress.core.sentences import TaggedCandidate, entities_of
 from medstress.tasks.multiple_choice import Flow
 
 
@@ -45,7 +45,7 @@ class EntityTagging:
         if entity is None:
             # Without an entity, what the victim marks only counts for precision.
             return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
-        found = entity in marked_entities(labels)
+        found = entity in entities_of(labels)
         return Prediction(
             outcome=Outcome.RIGHT if found else Outcome.WRONG,
             answer=" ".join(labels[entity.start : entity.end]),
@@ -95,31 +95,6 @@ class EntityTagging:
                 f"{data}: say which of its types is {missing[0]!r}, e.g. "
                 f'labels = {{"{types[0]}" = "{missing[0]}"}}, or take another model'
             )
-
-
-def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Return the entities in a victim's labels, which may be malformed.
-
-    As in the CoNLL-2000 and 2003 evaluation, an I- that continues no entity begins one.
-
-    >>> [(e.start, e.end, e.type) for e in marked_entities(["O", "I-Drug", "I-Drug", "I-Gene"])]
-    [(1, 3, 'Drug'), (3, 4, 'Gene')]
-
-    References:
-        Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003; the
-        evaluation script conlleval.
-    """
-    return tuple(_marked(labels))
-
-
-def _marked(labels: Sequence[str]) -> Iterator[Entity]:
-    start, type_ = 0, ""
-    for place, label in enumerate((*labels, OUTSIDE)):
-        if label[:1] == "I" and label[2:] == type_:
-            continue
-        if type_:
-            yield Entity(start=start, end=place, type=type_)
-        start, type_ = place, label[2:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

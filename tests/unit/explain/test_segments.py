@@ -12,7 +12,7 @@ import pytest
 from medstress.core.calls import Tagged
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
+from medstress.core.sentences import Entity, SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.experiment.explain.outputs import outputs_of
 from medstress.experiment.explain.segments import Pair, Segment, segments_of
@@ -98,7 +98,7 @@ TEXT = TaggedText(
     tokens=("no", "acute", "renal", "failure", "today"),
     labels=("O", "B-D", "I-D", "I-D", "O"),
 )
-UNIT = EntityUnit(text=TEXT, entity=Entity(start=1, end=4, type="D"))
+UNIT = replace(TEXT, entity=Entity(start=1, end=4, type="D"))
 
 
 def test_a_tagged_text_has_an_entity_edits_and_a_sentence() -> None:

@@ -9,9 +9,9 @@ import pytest
 from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.tasks.sentences import EntityTagging, Similarity, marked_entities
+from medstress.tasks.sentences import EntityTagging, Similarity
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")
@@ -28,7 +28,7 @@ def answered(task: Any, candidate: Any, reply: Any) -> tuple[Request, Prediction
 
 
 def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()) -> Prediction:
-    candidate = TaggedCandidate(item=TEXT.units()[0], edits=edits)
+    candidate = TEXT.units()[0].candidate(edits)
     request, prediction = answered(task, candidate, Tagged(labels=tuple(labels.split())))
     assert request == Request(Tag(candidate.tokens))
     return prediction
@@ -69,7 +69,7 @@ def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name()
 
 
 def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
-    candidate = EntityUnit(text=TEXT, entity=None).candidate()
+    candidate = TEXT.candidate()
     _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))
     assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, None, "B-Drug O O O")
 
@@ -102,16 +102,6 @@ def test_a_model_that_knows_more_types_or_says_nothing_is_taken(said) -> None:
     with pytest.raises(UsageError) as caught:
         EntityTagging(types=("Drug",), names={"CHEN": "Drug"}).check("m", ["B-CHEM", "O"])
     said(str(caught.value), "'CHEN'", "'CHEM'")
-
-
-def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:
-    found = marked_entities(["I-A", "I-A", "I-B", "B-B", "O", "I-B"])
-    assert [(e.start, e.end, e.type) for e in found] == [
-        (0, 2, "A"),
-        (2, 3, "B"),
-        (3, 4, "B"),
-        (5, 6, "B"),
-    ]
 
 
 def test_a_pair_is_compared_and_its_score_is_the_prediction() -> None:

@@ -14,7 +14,7 @@ from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.parts import kind_of_datasets
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
