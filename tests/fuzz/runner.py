@@ -23,6 +23,7 @@ from random import Random
 from typing import Any
 
 from . import (
+    command_lines,
     data_files,
     gguf_files,
     question_forms,
@@ -70,6 +71,7 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
         "gguf": _numbered("gguf", gguf_files.cases),
         "server": _numbered("server", server_replies.cases),
         "run_folder": _numbered("run_folder", run_folders.cases),
+        "command": _numbered("command", command_lines.cases),
     }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
+from medstress.store.reader import RunReader, read
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 from rows import rows_of
@@ -89,7 +89,16 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
 
 
 def calls_per_query(found: Run) -> dict[str, float]:
-    return dict(Read.open(found.folder).folder.calls_per_query)
+    """Model -> its calls a query of an attack, cached ones too."""
+
+    def read_all(reader: RunReader) -> dict[str, float]:
+        queries = defaultdict(list)
+        for one in reader.exchanges():
+            if one.purpose == "attack":
+                queries[one.victim].append((one.trial, one.query))
+        return {name: len(calls) / len(set(calls)) for name, calls in queries.items()}
+
+    return read(found.folder, read_all)
 
 
 def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> None:

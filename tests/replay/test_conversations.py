@@ -111,7 +111,8 @@ def rows(folder, out):
 def n_stored(folder, out):
     reader = RunReader(folder / out)
     try:
-        return sum(1 for _ in reader.exchanges()), reader.totals()["calls"]
+        computed = sum(one.n_calls for one in reader.spending())
+        return sum(1 for _ in reader.exchanges()), computed
     finally:
         reader.close()
 

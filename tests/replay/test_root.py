@@ -232,7 +232,7 @@ def test_changed_answers_and_exchanges_are_found_by_the_whole_check(copy):
     assert "answers" in broken(copy)
     change(copy, "DELETE FROM exchanges WHERE trial = 2 AND seq = 1")
     with closing(sqlite3.connect(copy / FILE)) as db:
-        assert 2 in [trial for trial, _, _ in wrong_exchanges(db)]
+        assert 2 in [one.row for one in wrong_exchanges(db)]
 
 
 def test_a_chain_made_again_holds_but_has_another_root(copy):

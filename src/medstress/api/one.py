@@ -18,6 +18,7 @@ from medstress.core import registry
 from medstress.core.calls import Answer, Backend
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError
+from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.items import Question
 from medstress.datasets.draw import draw
 from medstress.datasets.guess import guess_dataset
@@ -25,7 +26,7 @@ from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.engine.work import VICTIM, BegunTrial, Exchange, PlannedTrial, Purpose
+from medstress.engine.work import VICTIM, Purpose
 from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.first.attack import group_table
@@ -172,7 +173,7 @@ class _Ledger:
 
     def begin_trials(self, planned: Sequence[PlannedTrial]) -> Sequence[BegunTrial]:
         """Register the trial."""
-        return [(0, False, {}) for _ in planned]
+        return [BegunTrial(0, False, {}) for _ in planned]
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Keep how it ended, as a file would give it back."""

@@ -79,7 +79,7 @@ def counts(folder: Path) -> dict[str, int]:
         total: Counter[str] = Counter()
         for found in reader.other_counts().values():
             total.update(found)
-        return {**total, "computed": reader.totals()["calls"]}
+        return {**total, "computed": sum(one.n_calls for one in reader.spending())}
     finally:
         reader.close()
 

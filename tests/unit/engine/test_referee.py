@@ -63,9 +63,7 @@ def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 3)
     assert (result.valid, result.validity_reason) == (None, "rule")  # a rule vouches for nothing
-    assert result.first_valid_success is None
     assert result.variant_class == "key_plus_words"
-    assert result.censored is False
     assert result.pick is not None
     assert result.first_pick is not None
     assert result.pick.edits[0].replacement == "Three"
@@ -78,7 +76,6 @@ def test_without_an_unrefuted_success_the_budget_is_used(attacked: Make) -> None
     _, result = attacked({f"{KEY} two": WRONG, f"{KEY} four": WRONG}, budget=4)
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, None, 4)
     assert (result.valid, result.validity_reason) == (False, "key_plus_words")
-    assert result.censored is False  # it looked as far as it might
     assert result.pick is result.first_pick
 
 
@@ -88,15 +85,10 @@ def test_an_unrefuted_success_ends_the_search_at_once(attacked: Make) -> None:
     assert [call_round.query for call_round in rounds] == [0, 1, 1]
 
 
-def test_a_search_that_ends_at_an_invalid_success_is_censored(attacked: Make) -> None:
+def test_a_search_may_end_at_an_invalid_success(attacked: Make) -> None:
     _, result = attacked({f"{KEY} two": WRONG, "three": WRONG}, continue_on_invalid=False)
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, None, 2)
-    assert (result.verdict, result.valid, result.censored) == (Verdict.FLIPPED, False, True)
-
-
-def test_a_search_that_had_no_query_left_is_not_censored(attacked: Make) -> None:
-    _, result = attacked({f"{KEY} two": WRONG}, continue_on_invalid=False, budget=2)
-    assert (result.n_asked, result.censored) == (2, False)
+    assert (result.verdict, result.valid) == (Verdict.FLIPPED, False)
 
 
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
@@ -107,7 +99,6 @@ def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
         _, result = attacked(errs, budget=budget)
         assert result.first_success == (2 if budget >= 2 else None)
         assert result.first_unrefuted_success == (5 if budget >= 5 else None)
-        assert result.first_valid_success is None
 
 
 @pytest.mark.parametrize(
@@ -147,11 +138,11 @@ def test_a_target_is_reached_by_its_letter_alone(attacked: Make) -> None:
     assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 1)
 
 
-def test_a_success_before_a_failure_stands_and_is_censored(attacked: Make) -> None:
+def test_a_success_before_a_failure_stands(attacked: Make) -> None:
     gone = Failure(error="the server is gone")
     _, result = attacked({f"{KEY} two": WRONG, "three": gone})
     assert (result.verdict, result.first_success, result.n_asked) == (Verdict.FLIPPED, 2, 3)
-    assert (result.first_unrefuted_success, result.censored) == (None, True)
+    assert result.first_unrefuted_success is None
     assert result.note == "the server is gone"
 
 
@@ -185,17 +176,17 @@ def test_of_unknown_validity_the_search_does_not_go_on(
     attack = by_hand(("bad",), ("bad",), ends="valid")
     monkeypatch.setattr(type(attack), "validity", lambda *_: Validity())
     _, result = play(trial_of(attack), {"bad": WRONG})
-    assert (result.n_asked, result.valid, result.first_valid_success) == (1, None, None)
+    assert (result.n_asked, result.valid) == (1, None)
     assert result.first_unrefuted_success == 1
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (Validity(valid=True, reason="rule"), (None, None)),
-        (Validity(valid=True, reason="my own table"), (None, None)),
-        (Validity(valid=True, reason="review"), (True, 1)),
-        (Validity(valid=False, reason="my own table"), (False, None)),
+        (Validity(valid=True, reason="rule"), None),
+        (Validity(valid=True, reason="my own table"), None),
+        (Validity(valid=True, reason="review"), True),
+        (Validity(valid=False, reason="my own table"), False),
     ],
 )
 def test_only_those_who_can_vouch_make_a_success_valid(
@@ -203,19 +194,19 @@ def test_only_those_who_can_vouch_make_a_success_valid(
     trial_of: Make,
     monkeypatch: pytest.MonkeyPatch,
     said: Validity,
-    expected: tuple[bool | None, int | None],
+    expected: bool | None,
 ) -> None:
     attack = by_hand(("bad",))
     monkeypatch.setattr(type(attack), "validity", lambda *_: said)
     _, result = play(trial_of(attack), {"bad": WRONG})
-    assert (result.valid, result.first_valid_success) == expected
+    assert result.valid is expected
     assert result.validity_reason == said.reason
 
 
 def test_an_unreadable_answer_is_never_valid_by_rule(attacked: Make) -> None:
     _, result = attacked({"one": ODD}, unreadable_is_success=True)
     assert (result.verdict, result.valid) == (Verdict.FLIPPED, None)
-    assert (result.first_unrefuted_success, result.first_valid_success) == (1, None)
+    assert result.first_unrefuted_success == 1
 
 
 def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(
@@ -248,4 +239,4 @@ def test_the_first_success_is_stored_apart_only_where_it_is_not_the_pick(attacke
     assert record["after"][0] == "C"
     assert record["first_edits"] != record["edits"]
     _, result = attacked({"one": WRONG})
-    assert not {"first_after", "first_edits", "censored"} & result.as_record().keys()
+    assert not {"first_after", "first_edits"} & result.as_record().keys()

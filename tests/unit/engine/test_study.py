@@ -106,7 +106,7 @@ def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
     next(flow)
     with pytest.raises(StopIteration) as stop:
         flow.send((Generated(text="A"),))
-    assert stop.value.value.note == "a defect of the study or task: KeyError: 'x'"
+    assert stop.value.value.note == "a defect of attack or task: KeyError: 'x'"
 
 
 def test_equal_calls_of_one_consultation_are_samples_of_one_another() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from medstress.core.errors import TrialError, UsageError
-from medstress.files.jinja_texts import names_read, render
+from medstress.files.jinja_texts import render
 
 NAME = "prompt 'mine.jinja'"
 
@@ -39,10 +39,6 @@ def test_the_sandbox_gives_no_way_out(source: str) -> None:
 def test_what_is_no_jinja_is_refused(source: str) -> None:
     with pytest.raises(UsageError, match="not a usable Jinja template"):
         render(source, {}, name=NAME)
-
-
-def test_names_are_those_a_template_reads_and_does_not_set() -> None:
-    assert names_read("{% set b = 1 %}{{ b }}{{ a }}{{ c }}", name=NAME) == ["a", "c"]
 
 
 def test_a_chat_template_has_what_models_use() -> None:
