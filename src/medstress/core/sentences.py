@@ -17,6 +17,7 @@ from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
 from medstress.core.items import OUTSIDE as OUTSIDE
 from medstress.core.items import PAIRS, TAGGED, Item, Marked, Texts, Words
+from medstress.core.label_schemes import read_labels
 from medstress.core.text import WHOLE, Edit
 
 if TYPE_CHECKING:
@@ -342,12 +343,28 @@ def projected_labels(
 
 
 def entities_of(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Return the entities that IOB2 labels mark, in order.
+    """Return the entities that IOB2 labels mark, in order; a model's labels may be malformed.
+
+    As in the CoNLL-2000 and 2003 evaluation, an I- that continues no entity begins one.
 
     >>> [(e.start, e.end) for e in entities_of(["B-Drug", "B-Drug", "I-Drug", "O"])]
     [(0, 1), (1, 3)]
+    >>> [(e.start, e.end, e.type) for e in entities_of(["O", "I-Drug", "I-Drug", "I-Gene"])]
+    [(1, 3, 'Drug'), (3, 4, 'Gene')]
+
+    References:
+        Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003; the
+        evaluation script conlleval.
     """
-    return tuple(_entities(labels))
+    entities = []
+    start, type_ = 0, ""
+    for place, label in enumerate((*labels, OUTSIDE)):
+        if label[:1] == "I" and label[2:] == type_:
+            continue
+        if type_:
+            entities.append(Entity(start=start, end=place, type=type_))
+        start, type_ = place, label[2:]
+    return tuple(entities)
 
 
 def check_tagged_text(item: TaggedText) -> None:
@@ -369,31 +386,9 @@ def check_tagged_text(item: TaggedText) -> None:
                 f"item {item.id!r}, token {number}: expected a token without white space, "
                 f"got {token!r}"
             )
-    before = OUTSIDE
-    for number, label in enumerate(item.labels, start=1):
-        if complaint := label_complaint(label, before):
-            raise DataError(f"item {item.id!r}, token {number}: {complaint}")
-        before = label
-
-
-def label_complaint(label: str, before: str) -> str | None:
-    """Return why a label cannot follow the label `before` (``O`` at the beginning), or None.
-
-    >>> label_complaint("I-Drug", "O")
-    "expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after 'O'"
-    >>> label_complaint("I-Drug", "B-Drug") is None
-    True
-    """
-    if label == OUTSIDE:
-        return None
-    if label[:2] not in ("B-", "I-") or not label[2:] or label.split() != [label]:
-        return f"expected an IOB label (O, B-TYPE or I-TYPE), got {label!r}"
-    if label[0] == "I" and before[2:] != label[2:]:
-        return (
-            f"expected {'B-' + label[2:]!r} at the beginning of an entity, "
-            f"got {label!r} after {before!r}"
-        )
-    return None
+    read = read_labels(item.labels, "iob2")
+    if read.complaint:
+        raise DataError(f"item {item.id!r}, token {read.place + 1}: {read.complaint}")
 
 
 def check_sentence_pair(item: SentencePair) -> None:
@@ -415,14 +410,3 @@ def check_sentence_pair(item: SentencePair) -> None:
             f"item {item.id!r}, field 'score': expected a score from {item.low:g} to "
             f"{item.high:g}, got {item.score:g}"
         )
-
-
-def _entities(labels: Sequence[str]) -> Iterator[Entity]:
-    start = 0
-    before = OUTSIDE
-    for place, label in enumerate([*labels, OUTSIDE]):
-        if label[0] == "I":
-            continue
-        if before != OUTSIDE:
-            yield Entity(start=start, end=place, type=before[2:])
-        start, before = place, label

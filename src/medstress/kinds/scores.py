@@ -253,10 +253,10 @@ def counts(gold: str, marked: str) -> tuple[int, ...]:
 @lru_cache(maxsize=50_000)
 def _spans(text: str) -> tuple[Spans, Spans]:
     """Return the entities in labels, and those of them that begin with a B-."""
-    from medstress.tasks.sentences import marked_entities
+    from medstress.core.sentences import entities_of
 
     labels = text.split()
-    spans = [(e.start, e.end, e.type) for e in marked_entities(labels)]
+    spans = [(e.start, e.end, e.type) for e in entities_of(labels)]
     return spans, [span for span in spans if labels[span[0]].startswith("B")]
 
 
@@ -297,18 +297,6 @@ class _Entities(Scoring):
     def parts(self, gold: Sequence[str]) -> Sequence[str]:
         """The types of gold entities."""
         return sorted({span[2] for labels in dict.fromkeys(gold) for span in _spans(labels)[0]})
-
-    def warning(
-        self, clean: Mapping[str, Estimate], place: Place, n: int, parts: Sequence[str]
-    ) -> str | None:
-        """Name a model that marks no entity of the data's types, as wrong names of types do."""
-        if clean["precision"].n or not clean["recall"].n:
-            return None
-        return (
-            f"{place.victim} marks no entity of the types {', '.join(parts)} in {place.dataset}: "
-            "if it calls them otherwise, translate with labels = {ITS_TYPE = "
-            '"TYPE_OF_THE_DATA"} in [[victim]].'
-        )
 
 
 ENTITIES = _Entities(

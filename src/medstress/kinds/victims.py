@@ -9,8 +9,7 @@ from medstress.core import registry
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.kinds import Tasks, VictimKeys, VictimRequest
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, Task, TextScore
 from medstress.tasks.templates import load_template

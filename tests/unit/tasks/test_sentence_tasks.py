@@ -9,9 +9,15 @@ import pytest
 from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
+from medstress.core.sentences import (
+    EntityUnit,
+    SentencePair,
+    TaggedCandidate,
+    TaggedText,
+    entities_of,
+)
 from medstress.core.text import Edit
-from medstress.tasks.sentences import EntityTagging, Similarity, marked_entities
+from medstress.tasks.sentences import EntityTagging, Similarity
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")
@@ -68,6 +74,20 @@ def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name()
     assert (found.outcome, found.text) == (Outcome.RIGHT, "O B-Drug I-Drug O")
 
 
+def test_marks_without_a_type_are_of_the_only_type_of_the_data() -> None:
+    assert tagged("O B I O").text == "O B-Drug I-Drug O"
+    TASK.check("m", ["O", "B", "I"])
+    both = EntityTagging(types=("Drug", "Gene"))
+    for read in (lambda: both.read(["O", "B"]), lambda: both.check("m", ["O", "B", "I"])):
+        with pytest.raises(UsageError, match="marks 'B' without a type, and the data have the"):
+            read()
+
+
+def test_labels_of_another_number_than_words_are_refused() -> None:
+    with pytest.raises(UsageError, match="returned 2 labels for the 4 words of 'no salicylic"):
+        tagged("O O")
+
+
 def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
     candidate = EntityUnit(text=TEXT, entity=None).candidate()
     _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))
@@ -105,7 +125,7 @@ def test_a_model_that_knows_more_types_or_says_nothing_is_taken(said) -> None:
 
 
 def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:
-    found = marked_entities(["I-A", "I-A", "I-B", "B-B", "O", "I-B"])
+    found = entities_of(["I-A", "I-A", "I-B", "B-B", "O", "I-B"])
     assert [(e.start, e.end, e.type) for e in found] == [
         (0, 2, "A"),
         (2, 3, "B"),
