@@ -11,7 +11,7 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets import iob, pairs, questions
+from medstress.datasets import pairs, questions, tagged
 from medstress.datasets.source import DatasetOptions
 from medstress.experiment.perturb import perturb as perturb_to
 
@@ -63,7 +63,8 @@ def perturb(*arguments: str) -> int:
 def test_a_perturbed_iob_file_is_read_back_with_the_same_labels(folder, capsys):
     assert perturb("e.toml", "--to", "out.iob") == 0
     assert "6 rows, " in capsys.readouterr().out
-    gold, new = (iob.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob"))
+    texts = (folder / name for name in ("gold.tsv", "out.iob"))
+    gold, new = (tagged.load(DatasetOptions(path=path)).items for path in texts)
     assert [item.labels for item in new] == [item.labels for item in gold]
     assert [item.tokens for item in new] != [item.tokens for item in gold]
 
@@ -73,7 +74,7 @@ def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
     read = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert len(read) == len({row["id"] for row in read}) == 12
     assert {(row["attack"], row["seed"]) for row in read} == {("swap_noise", 0), ("swap_noise", 1)}
-    assert len(iob.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
+    assert len(tagged.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
 
 
 def test_the_same_command_writes_the_same_bytes(folder):
@@ -108,14 +109,14 @@ def test_documents_and_labels_stand_in_the_written_file_as_they_were(folder):
     assert (folder / "out.iob").read_text("utf-8") == one
     (folder / "gold.tsv").write_text(f"# a comment\n{one}", encoding="utf-8")
     assert perturb("e.toml", "--to", "out.iob") == 0
-    loaded = [iob.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob")]
+    loaded = [tagged.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob")]
     gold, new = ([item.metadata["document"] for item in items] for items in loaded)
     assert gold == new == ["1"] * 6 + ["2"] * 6
 
 
 def units(path: Path) -> list[list[str]]:
     """The tokens of each unit, sorted; sentences here begin with names of their own."""
-    items, found = iob.load(DatasetOptions(path=path)).items, defaultdict(list)
+    items, found = tagged.load(DatasetOptions(path=path)).items, defaultdict(list)
     names = clusters_of(items)
     for item in items:
         found[names[item.id]].append(" ".join(sorted("".join(item.tokens))))
@@ -143,7 +144,7 @@ def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
     (folder / "gold.tsv").write_text(text, encoding="utf-8")
     changes = ["--set", 'dataset.documents="d.txt"']
     assert perturb("e.toml", "--to", f"out.{ending}", *changes) == 0
-    items = iob.load(DatasetOptions(path=folder / f"out.{ending}")).items
+    items = tagged.load(DatasetOptions(path=folder / f"out.{ending}")).items
     of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]
     assert of_common == [None]
     assert len(set(clusters_of(items).values())) == 3
@@ -157,11 +158,11 @@ def test_a_row_of_tokens_has_the_document_that_it_names(folder, said):
     ]
     path = folder / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    items = iob.load(DatasetOptions(path=path)).items
+    items = tagged.load(DatasetOptions(path=path)).items
     assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
     path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
     with pytest.raises(DataError) as caught:
-        iob.load(DatasetOptions(path=path))
+        tagged.load(DatasetOptions(path=path))
     said(str(caught.value))
 
 

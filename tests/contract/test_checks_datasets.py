@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import DataError
-from medstress.datasets import iob
+from medstress.datasets import tagged
 from medstress.plugin import (
     DatasetOptions,
     Loaded,
@@ -73,7 +73,7 @@ def test_sound_sources_pass(options: DatasetOptions, tmp_path: Path) -> None:
     check_dataset(read, options)
     check_dataset(lambda _: SOUND, DatasetOptions())
     (tmp_path / "tags.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", encoding="utf-8")
-    check_dataset(iob.load, DatasetOptions(path=tmp_path / "tags.iob"))
+    check_dataset(tagged.load, DatasetOptions(path=tmp_path / "tags.iob"))
 
 
 @pytest.mark.parametrize(

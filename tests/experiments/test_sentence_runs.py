@@ -59,13 +59,6 @@ def context(sentences):
         for s in sentences
     ]
 
-def inside(sentences):
-    marks = {"aspirin": "B-Chemical", "warfarin": "I-Chemical"}
-    return [[marks.get(w.lower(), "O") for w in s] for s in sentences]
-
-def other_types(sentences):
-    return [["B-Gene" for _ in s] for s in sentences]
-
 def overlap(pairs):
     sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
     return [len(a & b) / len(a | b) for a, b in sets]
@@ -315,14 +308,6 @@ def test_every_table_is_exported_and_the_report_holds_the_scores(folder: Path, m
     assert "Scores of the whole data set, clean and perturbed" in page
 
 
-def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Path) -> None:
-    experiment = tagged(STATIC)
-    experiment["victim"][0]["target"] = "victims.py:other_types"
-    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
-    assert row["n_already_wrong"] == 8
-    assert row["precision"]["value"] is None
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -448,16 +433,19 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder: Path) -> None:
-    (folder / "docs.txt").write_text(
-        "5|t|Aspirin relieves headache\n5|a|Patients received warfarin and morphine\n\n"
-        "6|t|Nothing happened there\n6|a|Salicylic acid helps\n"
-    )
+    blocks = [[line.split("\t") for line in b.splitlines()] for b in IOB.strip().split("\n\n")]
+    rows = [
+        {"tokens": [t for t, _ in block], "labels": [x for _, x in block], "pmid": pmid}
+        for block, pmid in zip(blocks, (5, 5, 6, 6), strict=True)
+    ]
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     spec = tagged(STATIC, CONTROL, seeds=[0], flip_check=False)
+    spec["dataset"][0]["path"] = "data.jsonl"
     before = ms.run(spec, out="run")
     apart = row_of(before, "swap_noise")
     assert "sentences for an interval: 4" in apart["recall"]["method"]
     assert {row.cluster for row in rows_of(before)} == {"1", "2", "3", "4"}
-    spec["dataset"][0]["documents"] = "docs.txt"
+    spec["dataset"][0]["documents"] = "pmid"
     run = ms.run(spec, out="run")
     assert run.summary()["performance"]["calls"] == before.summary()["performance"]["calls"]
     assert {(row.item_id, row.cluster) for row in rows_of(run)} == {

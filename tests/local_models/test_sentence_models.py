@@ -197,6 +197,7 @@ def test_labels_are_those_of_the_models_own_logits_at_first_pieces(tmp_path: Pat
     [
         (["O", "S-Chemical", "E-Chemical"], "iobes", ("O", "B-Chemical")),
         (["Disease", "O", "Chemical"], "io", ("B-Disease", "O", "B-Chemical")),
+        (["B", "O", "I"], "iob2", ("B", "O", "I")),
     ],
 )
 def test_labels_of_other_schemes_are_given_in_iob2(

@@ -151,7 +151,7 @@ def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
 
 def _bc5cdr(folder):
     folder.mkdir(parents=True)
-    lines = "{n}\tO\nPatients\tO\nreceived\tO\naspirin\tB-Chemical\n\n"
+    lines = "fever\tB-Disease\n{n}\tO\nPatients\tO\nreceived\tO\naspirin\tB-Chemical\n\n"
     for split, start in (("train", 0), ("devel", 40), ("test", 60)):
         text = "".join(lines.replace("{n}", f"w{n}") for n in range(start, start + 20))
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
@@ -168,9 +168,8 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
     raw = tomllib.loads(recipes.text_of(name))
     assert raw["experiment"]["name"] == name
     is_pairs = raw["dataset"][0]["name"] == "biosses"
-    changes = [] if is_pairs else ["--set", "dataset.path=data/bc5cdr"]
     # Vectors of all shipped names would take minutes.
-    changes += ["--set", "attack.synonym.mode=strict"]
+    changes = ["--set", "attack.synonym.mode=strict"]
     assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
     out = capsys.readouterr().out
     assert "original: " in out
@@ -186,8 +185,7 @@ def araujo_data(tmp_path, monkeypatch):
     """The current folder, with BC5CDR and BIOSSES in small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
-    _bc5cdr(tmp_path / "data" / "bc5cdr_disease")
+    _bc5cdr(tmp_path / "data" / "bc5cdr")
     rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
     head = "pair_id\tsentence1\tsentence2\tmean_score\n"
     (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
@@ -225,7 +223,7 @@ def test_tables_of_adversarial_training_take_the_original_models_of_the_clean_on
     start = SimpleNamespace(files=SimpleNamespace(content="the same weights"))
     changes = [*araujo_data[1::2], "train.epochs=2"]
     if clean == "table2":
-        changes.append("dataset.path=data/bc5cdr_chem")
+        changes.append('dataset.types=["Chemical"]')
     of = {}
     for table in (clean, adversarial):
         plan = plan_training(f"araujo2020-{table}", overrides=changes)
@@ -259,7 +257,7 @@ def test_what_a_recipe_says_of_bluebert_trains_as_published(name, araujo_data, c
 def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
-    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
+    _bc5cdr(tmp_path / "data" / "bc5cdr")
     (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
     assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
     told = capsys.readouterr().out

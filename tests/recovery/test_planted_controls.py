@@ -15,7 +15,7 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import run
-from medstress.datasets.writing import row_from_question
+from medstress.datasets.rows import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 N, BUDGET = 96, 8

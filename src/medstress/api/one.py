@@ -20,9 +20,8 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError
 from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial

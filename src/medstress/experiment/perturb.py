@@ -19,7 +19,7 @@ from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
-from medstress.datasets.iob import DOCUMENT
+from medstress.datasets.tagged import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions

@@ -13,9 +13,9 @@ import pytest
 
 from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of, sentences_of
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.datasets import biosses, iob
-from medstress.datasets.draw import draw_documents
-from medstress.datasets.source import DatasetOptions
+from medstress.datasets import tagged
+from medstress.datasets.corpora import load_biosses
+from medstress.datasets.source import DatasetOptions, draw_documents
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -60,7 +60,7 @@ def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
 
 
 def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
-    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
+    items = load_biosses(DatasetOptions(path=published("sts/biosses.tsv"))).items
     sizes = Counter(Counter(clusters_of(items).values()).values())
     assert sizes == {1: 66, 2: 14, 3: 2}
 
@@ -76,7 +76,7 @@ def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
 def test_the_page_on_data_says_how_many_sentences_of_biosses_stand_in_several_pairs(
     published, fold: Callable[[str], str], counts: tuple[int, int, int]
 ) -> None:
-    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
+    items = load_biosses(DatasetOptions(path=published("sts/biosses.tsv"))).items
     pairs = [replace(each, text_a=fold(each.text_a), text_b=fold(each.text_b)) for each in items]
     in_pairs = Counter(text for each in pairs for text in set(sentences_of(each)))
     shared = {text for text, n in in_pairs.items() if n > 1}
@@ -93,7 +93,7 @@ def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path
     path = tmp_path / "rows.conll"
     sentence, mark = "Aspirin\tO\n\n", "-DOCSTART-\tO\n\n"
     path.write_text(2 * sentence + mark + 2 * sentence + mark + sentence, "utf-8")
-    items = iob.load(DatasetOptions(path=path)).items
+    items = tagged.load(DatasetOptions(path=path)).items
     found = clusters_of(items)
     assert found["3"] == found["4"] == "1"
     assert found["5"] == "2"

@@ -159,7 +159,7 @@ def test_another_seed_tunes_on_other_items() -> None:
 
 def test_the_split_does_not_follow_the_order_in_which_items_are_drawn() -> None:
     """Or else a limit would draw tuning items only."""
-    from medstress.datasets.draw import draw
+    from medstress.datasets.source import draw
 
     n = sum(map(plan().is_tuned_on, draw(QUESTIONS, 400)))
     assert 40 < n < 120

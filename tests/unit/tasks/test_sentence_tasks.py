@@ -68,6 +68,20 @@ def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name()
     assert (found.outcome, found.text) == (Outcome.RIGHT, "O B-Drug I-Drug O")
 
 
+def test_marks_without_a_type_are_of_the_only_type_of_the_data() -> None:
+    assert tagged("O B I O").text == "O B-Drug I-Drug O"
+    TASK.check("m", ["O", "B", "I"])
+    both = EntityTagging(types=("Drug", "Gene"))
+    for read in (lambda: both.read(["O", "B"]), lambda: both.check("m", ["O", "B", "I"])):
+        with pytest.raises(UsageError, match="marks 'B' without a type, and the data have the"):
+            read()
+
+
+def test_labels_of_another_number_than_words_are_refused() -> None:
+    with pytest.raises(UsageError, match="returned 2 labels for the 4 words of 'no salicylic"):
+        tagged("O O")
+
+
 def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
     candidate = TEXT.candidate()
     _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))

@@ -42,8 +42,8 @@ class Choices:
     """The number of the first option where answers are numbers."""
 
 
-_PATHS = ("path", "perturbed", "annotations", "documents")
-_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
+_PATHS = ("path", "perturbed", "annotations")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "names")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""

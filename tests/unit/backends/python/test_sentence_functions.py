@@ -51,10 +51,17 @@ def test_labels_of_iobes_are_read_as_iob2() -> None:
     assert reply == Tagged(labels=("B-Drug", "I-Drug", "B-Drug"))
 
 
+def test_labels_may_be_bare() -> None:
+    backend = wrap_function(lambda _: [["B", "I", "O"]], task="ner")
+    assert backend.answer([Tag(("folic", "acid", "."))]) == [Tagged(labels=("B", "I", "O"))]
+    backend = wrap_function(lambda _: [["B", "E", "S"]], task="ner")
+    assert backend.answer([Tag(("folic", "acid", "."))]) == [Tagged(labels=("B", "I", "B"))]
+
+
 @pytest.mark.parametrize(
     ("returned", "where"),
     [
-        ([["O"]], ""),
+        ([["O"]], "1 labels for the 2 words of 'no aspirin'"),
         ([["O", "Chemical"]], "'Chemical'"),
         ([["O", None]], ""),
         (["O O"], "'O O'"),
