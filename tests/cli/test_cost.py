@@ -11,7 +11,6 @@ import pytest
 from medstress.experiment.dry_run import dollars, dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 
-FREE = ("victim.free.price_in=0", "victim.free.price_out=0")
 RULE = '{"pattern": "", "reply": "A"}\n'
 
 
@@ -47,16 +46,6 @@ def test_money_is_counted_at_the_given_prices(priced):
     assert dear.long_usd > dear.about_queries * 128 * 10 / 1e6
     assert (free.usd, costs.total.usd) == (None, dear.usd)
     assert costs.bound == dear.bound + free.bound
-
-
-def test_the_command_prints_bound_estimate_and_least_loss(priced, medstress):
-    costs, told = dry(priced), medstress(*priced.arguments("--dry-run"))
-    assert (told.code, told.err) == (0, "")
-    assert told.out.startswith(f"queries: at most {costs.bound:,} (exact bound)\n")
-    for heading in ("Model", "Tokens", "Dollars", "Least loss"):
-        assert heading in told.out
-    for remark in costs.remarks():
-        assert remark.sentence in told.out
 
 
 def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkeypatch):
@@ -99,14 +88,6 @@ def test_money_spent_is_in_the_summary_and_on_the_screen(priced, medstress):
     assert performance["usd"] == 0.0
     by = {row["payer"]: row["usd"] for row in performance["spending"]}
     assert by == {"dear": 0.0, "free": None}
-
-
-def test_without_prices_nothing_is_said_of_money(bench, medstress):
-    assert "Spent:" not in medstress(*bench.arguments()).out
-    assert bench.summary()["performance"]["usd"] is None
-    costs = dry(bench)
-    assert (costs.total.usd, costs.total.most_usd) == (None, None)
-    assert "max_usd" not in said(costs)
 
 
 def served(bench, server, **keys):
@@ -227,20 +208,6 @@ def proposed(costs):
     return float(re.search(r"no max_usd: --set experiment.max_usd=([\d.]+) would", said(costs))[1])
 
 
-@pytest.mark.parametrize(
-    ("max_usd", "words"),
-    [
-        (1e-6, "stops this after about 0 of "),
-        (0.01, "stops this above the estimate, below that of long answers"),
-        (100, "stops this never: it is not below the bound"),
-    ],
-)
-def test_a_dry_run_says_where_max_usd_stops_the_run(priced, max_usd, words):
-    costs = dry(priced, f"experiment.max_usd={max_usd}", *FREE)
-    assert words in said(costs)
-    assert said(costs).count("max_usd") == 1
-
-
 @pytest.mark.release
 def test_where_max_usd_stops_the_run_is_where_the_run_stops(bench, medstress):
     """A planted truth: a limit of half the estimate leaves about half of the queries."""
@@ -271,13 +238,6 @@ def test_only_a_run_that_asked_alike_tells_what_to_expect(bench, medstress):
         assert "(assumed)" in said(dry(bench, change))
     (bench.root / "first" / "run.sqlite").write_bytes(b"SQLite format 3\x00 and nothing else")
     assert "(assumed)" in said(dry(bench))
-
-
-def test_without_max_usd_a_dry_run_proposes_one(priced):
-    costs = dry(priced)
-    assert costs.total.usd < proposed(costs)
-    long = costs.total.long_usd
-    assert proposed(costs) == pytest.approx(long, rel=0.06), "long answers do not stop the run"
 
 
 def test_answers_of_the_cache_cost_nothing(bench, medstress):

@@ -14,8 +14,6 @@ import pytest
 import medstress as ms
 from medstress import recipes
 from medstress.cli.app import medstress_cli
-from medstress.core import registry
-from medstress.experiment.demo import DEMO
 
 ROOT = Path(__file__).resolve().parents[2]
 Blocks = Callable[[str, str], list[str]]
@@ -179,13 +177,6 @@ def test_the_functions_of_the_medfuzz_page_play_its_recipe(
     assert [one["hits"] for one in row["curve"]] == [24, 24, 23, 23, 23]
 
 
-@pytest.mark.parametrize("page", ["docs/data.md", "docs/sample-set.md"])
-def test_rows_on_the_pages_are_json(page: str, blocks: Blocks) -> None:
-    import json
-
-    assert [json.loads(row)["id"] for row in blocks(page, "json")]
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     folder = (ROOT / page).parent
@@ -207,25 +198,3 @@ def test_anchors_between_pages_exist(page: str) -> None:
         heads = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
         known = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
         assert anchor in known, f"{target}#{anchor}"
-
-
-def test_the_menu_of_the_site_has_every_page_once() -> None:
-    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
-    named = re.findall(r"^ +- [^#].*: (\S+\.md)$", menu, re.MULTILINE)
-    assert len(named) == len(set(named))
-    docs = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    written = {name for name in named if not name.startswith("repository/")} - {"index.md"}
-    assert written - set(GENERATED) == docs - set(GENERATED)
-
-
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 120
-
-
-def test_lists_on_the_pages_are_what_is_installed() -> None:
-    demo = (ROOT / "docs/results/demo.md").read_text("utf-8")
-    data = (ROOT / "docs/data.md").read_text("utf-8")
-    for name in registry.DATASETS:
-        assert f"`{name}`" in data or f'"{name}"' in data, name
-    for attack in DEMO["attack"]:
-        assert attack["label"] in demo

@@ -240,29 +240,6 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
     assert "one_model" in {warning["rule"] for warning in summary["warnings"]}
 
 
-@pytest.mark.release
-def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
-    two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
-    first = run(two.write(), two.out)
-    successes = [trial.first for trial in first.read().trials if trial.first is not None]
-    assert successes
-    assert all(0 < success.similarity < 1 for success in successes)
-    for row in first.summary()["results"]:
-        n = row["n_flipped"]
-        assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
-            n,
-            not n,
-        )
-
-    def never(self, prompts):
-        raise AssertionError("embedded again")
-
-    monkeypatch.setattr("medstress.entities.embeddings.PromptEncoder.encode", never)
-    again = run(two.write(), two.out).read().trials
-    kept = [trial.first.similarity for trial in again if trial.first is not None]
-    assert kept == [success.similarity for success in successes]
-
-
 def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
     two.tables["analysis"] = {"prompt_similarity": True, "embedder": "./nowhere"}
     with pytest.raises(UsageError, match="nowhere"):

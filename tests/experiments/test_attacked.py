@@ -451,23 +451,3 @@ def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: An
         write(ms.run(clean, out="clean"), "none.jsonl")
     said(str(error.value), "attacked", "empty")
     assert not Path("none.jsonl").exists()
-
-
-@pytest.mark.release
-def test_pairs_are_refused(folder: Path, said: Any) -> None:
-    Path("pairs.tsv").write_text(
-        "text_a\ttext_b\tscore\n" + "".join(f"a cell {i}\tthe cell {i}\t{i}\n" for i in range(4)),
-        "utf-8",
-    )
-    run = ms.run(
-        {
-            "experiment": {"name": "e", "seeds": [0]},
-            "dataset": {"name": "pairs", "path": "pairs.tsv"},
-            "victim": {"name": "m", "backend": "mock"},
-            "attack": {"name": "swap_noise"},
-        },
-        out="pairs",
-    )
-    with pytest.raises(UsageError) as error:
-        write(run)
-    said(str(error.value), "questions", "medstress perturb")

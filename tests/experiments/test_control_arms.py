@@ -49,23 +49,6 @@ def rules(run: Run) -> set[str]:
     return {remark.rule for remark in remarks(run)}
 
 
-@pytest.mark.release
-def test_with_every_control_harmless_edits_are_named_first_where_they_take_as_much(
-    tmp_path: Path,
-) -> None:
-    run = ms.run(experiment(RANDOM, controls=True), out=tmp_path / "run")
-    summary = run.summary()
-    assert "same_type" not in {row.arm for row in rows_of(run)}
-    assert "no_op" in {row.arm for row in rows_of(run)}
-    (row,) = [row for row in summary["results"] if row["attack"] == "random"]
-    assert row["n_flipped"] > 0
-    assert set(row["control"]) == set(row["asr_net"]) > {"no_op"}
-    assert row["control"]["no_op"]["hits"] >= row["n_flipped"]
-    assert summary["verdict"]["arm"]["attack"] == "random"
-    assert summary["verdict"]["trust"]["level"] == "no"
-    assert "control_takes_as_much" in rules(run)
-
-
 def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(
     tmp_path: Path,
 ) -> None:
@@ -118,11 +101,6 @@ def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
     assert ("no_control" in rules(run)) == (wanted is False)
 
 
-def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> None:
-    run = ms.run(experiment({"name": "no_op", "budget": 2}), out=tmp_path / "run")
-    assert labels(run) == {"no_op"}
-
-
 def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path) -> None:
     out = tmp_path / "run"
     ms.run(experiment(RANDOM), out=out)
@@ -144,23 +122,6 @@ def test_wrong_controls_are_one_sentence(tmp_path: Path, wanted: Any, told: str)
         ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
     assert told in str(refused.value)
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.release
-def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path) -> None:
-    """An exhaustive search asks 2,338 names; no question has as many harmless variants."""
-    everything = {"name": "entity_substitution", "sampler": "exhaustive", "label": "all"}
-    short = experiment(everything) | {"dataset": {"name": "sample", "limit": 6}}
-    run = ms.run(short, out=tmp_path / "run")
-    assert labels(run) == {"all"}
-    (row,) = run.summary()["results"]
-    assert row["asr"]["n"] > 0
-    assert "asr_net" not in row
-    (reason,) = (each.sentence for each in remarks(run) if each.rule == "control_left_out")
-    assert "variants" in reason
-    short["experiment"]["controls"] = ["no_op"]
-    with pytest.raises(UsageError, match="no_op cannot control attack 'all'"):
-        ms.run(short, out=tmp_path / "other")
 
 
 def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Path) -> None:

@@ -342,20 +342,6 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert any("..." not in prompt for prompt in asked(folder))
 
 
-@pytest.mark.release
-def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
-    explain(folder, evaluations=20)
-    n = Run(folder / "run").summary()["explanations"]["n_successes"]
-    explain(folder, evaluations=20, mask="")
-    summary = Run(folder / "run").summary()
-    rows = [row for row in summary["explanations"]["rows"] if row["regime"] is None]
-    assert {(row["mask"], row["n"]) for row in rows if row["kind"] == "success"} == {
-        ("...", n),
-        ("", n),
-    }
-    assert "several_masks" in {warning["rule"] for warning in summary["warnings"]}
-
-
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
     folder: Path,
 ) -> None:
@@ -436,33 +422,6 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert summary["explanations"]["n_not_explained"] > 0
     assert summary["explanations"]["rows"] == []
     assert "not_explained" in {warning["rule"] for warning in summary["warnings"]}
-
-
-@pytest.mark.release
-def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
-    assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
-    out = capsys.readouterr()
-    first, *lines = out.out.splitlines()
-    assert first.startswith("careful: in 2 of 2 successes the top word lies in the edit, by chance")
-    assert "in 0 of 2 failed attacks" in first
-    # The victim has one regime in the far attack, which is not told twice.
-    table = lines[: lines.index("", 2)]
-    assert max(map(len, table)) <= 80
-    assert len([line for line in table if "successes" in line]) <= 3
-    assert "2 successes and 2 failed attacks" in out.err
-    page = (folder / "maps.html").read_text("utf-8")
-    assert page.index("in 2 of 2 successes") < page.index("<figure") < page.index("<details")
-    assert page.count("<figure") == 4
-    assert "style=" not in page
-    assert "<script" not in page
-    assert 'edited" title="' in page
-    assert medstress_cli([*args, "--all", "--limit", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 4
-    assert len(explained(folder)) == 4
 
 
 def test_a_dry_run_asks_nothing_and_says_how_much_there_is(

@@ -163,12 +163,6 @@ def test_a_greedy_search_keeps_its_budget_and_finds_few_edits(
     assert max(row.n_asked for row in rows_of(run)) <= budget
 
 
-def test_a_random_search_stays_within_its_budget(folder: Path) -> None:
-    run = ms.run(experiment(swap("passage", search="random", budget=5)), out=folder / "run")
-    assert max(row.n_asked for row in rows_of(run)) <= 5
-    assert rates(run) == {"swap_noise": (2, 3)}
-
-
 def test_the_dry_run_bounds_what_is_asked(folder: Path) -> None:
     tables = experiment(swap("passage"), swap("stem", search="greedy", budget=4))
     prepared = prepare(tables)
@@ -210,13 +204,6 @@ def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder: Path) -
     assert len(questions.load_jsonl(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
 
 
-def test_data_without_the_field_are_not_perturbed(folder: Path, said: Any) -> None:
-    write(folder, [question(1, passage="")])
-    with pytest.raises(UsageError) as caught:
-        perturb(experiment(swap("passage")), folder / "out.jsonl")
-    said(str(caught.value), "no item")
-
-
 @pytest.mark.parametrize(
     "refuses",
     [prepare, lambda tables: perturb(tables, "out.iob")],
@@ -229,9 +216,3 @@ def test_a_field_is_refused_for_sentences(folder: Path, refuses: Any, said: Any)
     with pytest.raises(UsageError) as caught:
         refuses(tables)
     said(str(caught.value), "field", "'passage'")
-
-
-def test_max_change_is_refused_for_questions(folder: Path, said: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        prepare(experiment(swap("passage", max_change=0.1)))
-    said(str(caught.value), "max_change")

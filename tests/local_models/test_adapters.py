@@ -170,14 +170,6 @@ def test_a_folder_that_is_no_usable_adapter_is_refused_before_the_model_is_read(
         open_backend(BackendOptions(model="no-such-model", adapter="adapter", base=tmp_path))
 
 
-def test_an_adapter_that_is_nowhere_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adapters, "find_spec", lambda name: object())
-    with pytest.raises(UsageError, match=r"adapter '\./gone' not found"):
-        open_backend(BackendOptions(model="x", adapter="./gone", base=tmp_path))
-
-
 def test_without_peft_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'medstress\[adapters\]'"):

@@ -93,18 +93,9 @@ def test_a_model_that_does_not_fit_into_memory_is_told(
     assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "alibi", "t5", "bart"])
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-    ],
-)
+@pytest.mark.parametrize("name", ["llama", "alibi", "t5"])
 def test_batches_that_do_not_fit_are_halved_on_every_path_and_nothing_is_lost(
     name: str,
-    error: Exception,
     questions: Callable[[int], list[Score]],
     sentence: Callable[[int, int], str],
     open_tiny: Callable[..., TransformersBackend],
@@ -124,7 +115,7 @@ def test_batches_that_do_not_fit_are_halved_on_every_path_and_nothing_is_lost(
         nonlocal refused
         if ids.numel() > limit:
             refused += 1
-            raise error
+            raise MemoryError
         return forward(ids)
 
     monkeypatch.setattr(embedding, "forward", small_machine)

@@ -155,43 +155,11 @@ def test_log_probabilities_are_those_of_the_plain_model(
         assert max(expected) - min(expected) > 1e-2
 
 
-def test_one_forward_over_all_options_gives_the_same(
-    opened: Callable[..., PairBackend], folder_of: Callable[[str], Path]
-) -> None:
-    """As such models are trained: the options of a question side by side, padded."""
-    plain = transformers.AutoModelForMultipleChoice.from_pretrained(folder_of("bert")).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder_of("bert"))
-    call = CALLS[4]
-    inputs = tokenizer(
-        [call.prompt] * len(call.options),
-        list(call.options),
-        truncation=False,
-        padding="longest",
-        return_tensors="pt",
-    )
-    with torch.inference_mode():
-        logits = plain(**{key: value[None] for key, value in inputs.items()}).logits[0]
-    (reply,) = opened().answer([call])
-    assert log_probs(reply) == pytest.approx(torch.log_softmax(logits, 0).tolist(), abs=1e-4)
-
-
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_head_keeps_the_contract_of_back_ends(
     name: str, opened: Callable[..., PairBackend]
 ) -> None:
     check_backend(opened(name, batch_size=3), CALLS, tolerance=1e-4)
-
-
-def test_answers_do_not_depend_on_the_batch(opened: Callable[..., PairBackend]) -> None:
-    calls = [
-        Rank(f"which {words(i % 9)}", tuple(words(5, i + k) for k in range(4))) for i in range(60)
-    ]
-    together = [log_probs(reply) for reply in opened().answer(calls)]
-    backend = opened()
-    alone = [log_probs(backend.answer([call])[0]) for call in calls]
-    letters = [[one.index(max(one)) for one in each] for each in (together, alone)]
-    assert letters[0] == letters[1]
-    assert len(set(letters[0])) == 4
 
 
 def test_only_the_changed_pair_is_read_again(opened: Callable[..., PairBackend]) -> None:
@@ -206,13 +174,6 @@ def test_only_the_changed_pair_is_read_again(opened: Callable[..., PairBackend])
     assert forwarded == 9
     assert backend.counters["tokens_naive"] - before["tokens_naive"] == 8 + 9 + 9 + 8
     assert log_probs(reply) == pytest.approx(log_probs(opened().answer([changed])[0]), abs=1e-5)
-
-
-def test_an_option_of_several_candidates_is_read_once(opened: Callable[..., PairBackend]) -> None:
-    backend = opened()
-    backend.answer([Rank("which", ("aspirin", f"w{i}")) for i in range(5)])
-    # Six pairs of <s> which </s> option </s>.
-    assert backend.counters["tokens_forwarded"] == 6 * 5
 
 
 def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., PairBackend]) -> None:

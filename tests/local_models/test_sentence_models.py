@@ -16,7 +16,7 @@ from medstress.backends.local import encoders as sentence_encoders
 from medstress.backends.local.encoders import PieceTokenizer
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
-from medstress.core.calls import Classify, Compare, Compared, Failure, Generate, Tag, Tagged
+from medstress.core.calls import Classify, Compare, Failure, Generate, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.core.label_schemes import in_iob2
 from medstress.testing import check_backend
@@ -282,17 +282,6 @@ def test_a_classifier_of_pairs_gives_log_probabilities_in_the_order_asked(tmp_pa
     one = saved(tmp_path / "one", tokenizer, bert(tokenizer, "SequenceClassification"))
     with pytest.raises(UsageError, match="one output"):
         opened(one, "classification", answer_by="head")
-
-
-def test_a_pair_too_long_for_a_cross_encoder_fails_alone(tmp_path: Path) -> None:
-    tokenizer = word_pieces()
-    folder = saved(tmp_path, tokenizer, bert(tokenizer, "SequenceClassification"))
-    replies = opened(folder, "similarity").answer(
-        [Compare("pain", "gout"), Compare("pain " * 80, "gout")]
-    )
-    assert isinstance(replies[0], Compared)
-    assert isinstance(replies[1], Failure)
-    assert "more than the 64 positions" in replies[1].error
 
 
 def test_the_library_s_cross_encoders_pass_through_their_activation(tmp_path: Path) -> None:

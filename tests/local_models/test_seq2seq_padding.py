@@ -59,15 +59,6 @@ def test_an_output_has_to_fit_with_what_the_decoder_reads_before_it(
     assert isinstance(reply, Scored if answered else Failure)
 
 
-def test_letters_need_the_decoder_once_a_prompt(
-    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
-) -> None:
-    backend = open_tiny("t5")
-    prompt = sentence(1, 20)
-    backend.answer([Score(prompt, (" A", " B", " C", " D"), first_token=True)])
-    assert backend.counters["tokens_forwarded"] == n_tokens(backend, prompt, special=True) + 1
-
-
 def test_a_prompt_that_comes_again_with_other_options_is_not_encoded_again(
     sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
 ) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from medstress.backends.local import loading
@@ -75,46 +74,6 @@ def test_a_call_longer_than_the_positions_fails_alone(
     reasons = [one.error if isinstance(one, Failure) else None for one in replies]
     assert all("96 positions" in reason for reason in reasons if reason)
     assert backend.too_long(calls) == reasons
-
-
-@pytest.mark.parametrize("name", ["llama", "t5"])
-def test_a_batch_that_runs_out_of_memory_is_answered_in_parts(
-    questions: Callable[[int], list[Score]],
-    sentence: Callable[[int, int], str],
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls = [*questions(9), *(Generate(sentence(i, 6), Decoding(max_new_tokens=2)) for i in (1, 2))]
-    expected = open_tiny(name).answer(calls)
-    backend = open_tiny(name)
-    assert backend.path in ("tree", "plain")  # checked while there is memory
-    model = backend._loaded.model
-    limited = model.get_encoder() if name == "t5" else model.model
-    forward, limit = limited.forward, 45
-    largest = 0
-
-    def small_machine(*args: Any, **how: Any) -> Any:
-        nonlocal largest
-        largest = max(largest, how["input_ids"].numel())
-        if how["input_ids"].numel() > limit:
-            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
-        return forward(*args, **how)
-
-    monkeypatch.setattr(limited, "forward", small_machine)
-    replies = backend.answer(calls)
-    assert largest > 2 * limit
-    for one, other in zip(replies, expected, strict=True):
-        if isinstance(other, Scored):
-            assert isinstance(one, Scored)
-            assert np.allclose(one.log_probs, other.log_probs, atol=1e-4)
-        else:
-            assert one == other
-    limit = 3
-    assert all(
-        isinstance(reply, Failure) and "out of memory" in reply.error
-        for reply in backend.answer(calls)
-    )
 
 
 def test_an_empty_prompt_fails_where_there_is_no_start_token(

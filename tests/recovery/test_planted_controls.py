@@ -7,7 +7,6 @@ so that any change of any byte draws it anew.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -165,18 +164,6 @@ def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.release
-def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) -> None:
-    truth = of_attack(attacked(tmp_path / "list", "listed"))
-    row = of_attack(attacked(tmp_path / "kinds", "two kinds"))
-    # Half of the items can be fooled; of the others 85 % are right and eligible.
-    expected = truth["asr"]["value"] * 0.5 / (0.5 + 0.5 * 0.85)
-    net = row["asr_net"]["no_op"]
-    assert net["low"] <= expected <= net["high"]
-    low, high = row["loss_bounds"]["no_op"]
-    assert low <= expected <= high
-
-
-@pytest.mark.release
 @pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
 def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, rule: str) -> None:
     truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
@@ -197,18 +184,6 @@ def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     low, high = row["loss_bounds"]["no_op"]
     assert low <= row["asr"]["value"] <= high == row["asr"]["high"]
     assert row["asr_at"][0]["high"] < high
-
-
-@pytest.mark.release
-def test_the_first_lines_count_what_is_lost_and_what_harmless_edits_take(tmp_path: Path) -> None:
-    summary = attacked(tmp_path, "listed")
-    row, verdict = of_attack(summary), summary["verdict"]
-    assert row["control"]["no_op"]["hits"] == 0
-    first, second, _ = verdict["lines"]
-    assert re.findall(r"\d+", first)[:3] == [str(n) for n in (N, N, row["n_flipped"])]
-    low, high = (round(N * row["asr_net"]["no_op"][end]) for end in ("low", "high"))
-    assert re.findall(r"\d+", second) == [str(n) for n in (low, high, N)]
-    assert verdict["trust"] == {"level": "yes", "reasons": []}
 
 
 def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:

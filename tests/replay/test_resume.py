@@ -238,10 +238,6 @@ def test_fresh_throws_away_the_run_and_asks_everything_again(bench):
     assert (bench.out / "notes.txt").read_text("utf-8") == "mine"
 
 
-def test_fresh_needs_no_folder(bench):
-    assert bench.run("--fresh") == 0
-
-
 def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys, parted):
     bench.out.mkdir()
     (bench.out / "thesis.tex").write_text("years of work", encoding="utf-8")
@@ -315,14 +311,6 @@ def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(
     assert bench.rows() == whole.rows
     assert len(bench.received()) == whole.n_calls
     assert workbench.ledger(bench.summary())["interrupted"] == 0
-
-
-@pytest.mark.parametrize("less", [100])
-def test_a_run_with_nothing_left_to_ask_is_complete_whatever_its_limit(bench, less):
-    assert bench.run() == 0
-    most = len(bench.received()) - less
-    assert bench.run("--set", f"experiment.max_queries={most}") == 0
-    assert bench.summary()["experiment"]["complete"] is True
 
 
 def test_the_manifest_is_written_before_the_first_call(bench):
