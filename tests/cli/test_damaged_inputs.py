@@ -43,7 +43,7 @@ def pages_of(db: sqlite3.Connection, table: str) -> tuple[int, int]:
     return (root - 1) * size, size
 
 
-@pytest.mark.parametrize("command", ["summary", "report", "export", "review"])
+@pytest.mark.parametrize("command", ["summary", "report", "export"])
 @pytest.mark.parametrize("table", ["items", "trials", "exchanges", "answers"])
 def test_sqlite_errors_while_rows_are_read_name_the_file(
     finished, medstress, tmp_path, command, table
@@ -58,7 +58,6 @@ def test_sqlite_errors_while_rows_are_read_name_the_file(
     arguments = {
         "report": ["--out", tmp_path / "report.html"],
         "export": ["--table", "trials", "--to", tmp_path / "rows.jsonl"],
-        "review": ["--export", tmp_path / "cases.html"],
     }.get(command, [])
     refused(medstress(command, folder, *arguments), str(path))
     assert path.read_bytes() == content

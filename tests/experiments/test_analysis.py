@@ -193,16 +193,9 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
 
 
-@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.release)])
-def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(
-    two, workbench, made, is_killed
-):
+def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two, made):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
-    if is_killed:  # as it was before the first follow-ups had ended
-        with workbench.forged(two.out) as db:
-            db.execute("DELETE FROM verdicts WHERE verdict = 'asked'")
-            db.execute("UPDATE manifest SET value = 'false' WHERE key = 'complete'")
     two.tables["experiment"]["seeds"] = [0, 1]
     run(two.write(), two.out)
     extended = run(two.write(), two.out, retry_failed=True)

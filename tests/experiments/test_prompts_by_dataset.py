@@ -161,11 +161,6 @@ def test_the_bound_of_tokens_is_that_of_each_data_sets_prompt(base: Path) -> Non
     assert bound(TABLE) == bound("medmcqa") != bound("qstab")
 
 
-def test_a_data_set_is_found_by_its_label_else_by_its_name(base: Path) -> None:
-    config = experiment("short", "long", prompt={"jsonl": "untagged", "short": "medmcqa"})
-    assert set(parts(config)["prompts"]["v"]) == {"short", "long"}
-
-
 def test_one_question_has_no_data_set(base: Path) -> None:
     mention = Mention(field="B", start=0, end=5, type="T121")
     question = ms.Question(

@@ -379,17 +379,6 @@ def refused(
     assert says in capsys.readouterr().err
 
 
-def test_challenge_asks_a_victim_that_answers_by_letter_in_turns(folder: Path) -> None:
-    (folder / "e.toml").write_text(
-        '[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
-        'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\nanswer_by = "letter"\n'
-        'prompt = "chat"\n[[attack]]\nname = "challenge"\n',
-        encoding="utf-8",
-    )
-    assert medstress_cli(["run", "e.toml", "--out", "r"]) == 0
-    assert medstress_cli(["verify", "r"]) == 0
-
-
 def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -405,27 +394,6 @@ def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
     found = run("gives_in", {"name": "challenge"})
     queries = row_of(found, "challenge")["queries"]
     assert queries["asked"] + queries["baseline"] + queries["other"] == most
-
-
-def test_stored_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
-    made = run("gives_in", {"name": "challenge"}, limit=4)
-    assert (
-        medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
-    )
-    found = ms.run(
-        {
-            "experiment": {"name": "f", "seeds": [0], "controls": False},
-            "dataset": {"name": "attacked", "path": "set.jsonl"},
-            "victim": {"backend": "python", "target": "victim.py:gives_in"},
-            "attack": {"name": "attacked", "budget": 5},
-        },
-        out="f",
-    )
-    summary = found.summary()
-    (row,) = summary["results"]
-    assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
-    assert "probes" not in summary
-    assert "stored_attack" in {each["rule"] for each in summary["warnings"]}
 
 
 def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None:

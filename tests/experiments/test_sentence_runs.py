@@ -275,22 +275,6 @@ def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) 
     assert len(row.edits) == 3
 
 
-@pytest.mark.parametrize("make", [tagged, pairs])
-def test_a_dry_run_s_bounds_hold(folder: Path, make: Any) -> None:
-    limit = {"max_change": 0.2} if make is pairs else {}
-    attacks = [STATIC, {**GREEDY, "label": "search", **limit}]
-    prepared = prepare(make(*attacks))
-    summary = ms.run(make(*attacks), out=folder / "run").summary()
-    dry = dry_run(prepared)
-    assert 0 < summary["performance"]["calls"] <= dry.total.calls == dry.bound
-    # The entities of a text share its copy: two seeds.
-    n_texts, n_seeds = len(prepared.datasets[0].questions), 2
-    n_units = sum(len(item.units()) for item in prepared.datasets[0].questions)
-    searched = n_seeds * GREEDY["budget"] * n_units
-    assert dry.total.queries["clean"] == n_texts
-    assert dry.total.queries["attacks"] <= n_seeds * n_texts + searched
-
-
 def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> None:
     whole = ms.run(tagged(STATIC, GREEDY | {"label": "search"}), out=folder / "whole")
     parts = tagged(STATIC, GREEDY | {"label": "search"}, max_queries=5)
@@ -313,14 +297,6 @@ def test_every_table_is_exported_and_the_report_holds_the_scores(folder: Path, m
             assert run.export(table, folder / f"rows.{form}") > 0
     page = run.report()
     assert "Scores of the whole data set, clean and perturbed" in page
-
-
-def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Path) -> None:
-    experiment = tagged(STATIC)
-    experiment["victim"][0]["target"] = "victims.py:other_types"
-    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
-    assert row["n_already_wrong"] == 8
-    assert row["precision"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -491,16 +467,6 @@ def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) 
         assert "for an interval: 3" in row[name]["method"]
     assert row["pearson"]["n"] == 4
     assert "3 items" in row["asr"]["method"]
-
-
-def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
-    alone = ms.run(tagged(STATIC), out="run").summary()
-    assert alone["results"][0]["f1_net_drop"]["value"] is None
-    more = ms.run(tagged(STATIC, CONTROL, controls=True), out="run").summary()
-    rows = {row["attack"]: row for row in more["results"]}
-    assert set(rows) == {"swap_noise", "non_entity_noise"}
-    assert rows["swap_noise"]["f1_net_drop"]["value"] is not None
-    assert rows["swap_noise"]["f1"] == alone["results"][0]["f1"]
 
 
 @pytest.mark.parametrize(

@@ -143,18 +143,6 @@ def changed_attack(bench, workbench):
     bench.tables["attack"][1]["n"] = -6
 
 
-def changed_budget(bench, workbench):
-    bench.tables["attack"][2]["budget"] = 4
-
-
-def dropped_seed(bench, workbench):
-    bench.tables["experiment"]["seeds"] = [1]
-
-
-def dropped_attack(bench, workbench):
-    del bench.tables["attack"][3]
-
-
 def dropped_victim(bench, workbench):
     bench.tables["victim"][0]["name"] = "careless"
 
@@ -165,22 +153,6 @@ def changed_item(bench, workbench):
     bench.write_items(rows)
 
 
-def changed_names(bench, workbench):
-    (bench.root / "names.txt").write_text("\n".join(workbench.NAMES[1:]), encoding="utf-8")
-
-
-def changed_prompt(bench, workbench):
-    bench.tables["victim"][0]["prompt"] = "medmcqa"
-
-
-def changed_flip_check(bench, workbench):
-    bench.tables["experiment"]["flip_check"] = False
-
-
-def dropped_data_set(bench, workbench):
-    bench.tables["dataset"][0]["label"] = "others"
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -188,16 +160,9 @@ def dropped_data_set(bench, workbench):
             changed_source,
             "victim 'careful' changed (the file of victim.py:answer was edited: a function",
         ),
-        (changed_prompt, 'victim \'careful\' changed (prompt was "qstab", is "medmcqa")'),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
-        (changed_budget, "attack 'nearest' changed (budget was 5, is 4)"),
-        (dropped_attack, "attack 'farthest' is missing"),
-        (dropped_seed, "seeds [0] are missing"),
         (changed_item, "1 items of dataset 'cases' are missing or changed (changed: 'q4')"),
-        (dropped_data_set, "dataset 'cases' is missing"),
-        (changed_names, "entity group 'drugs' changed (n_names was 40, is 39"),
-        (changed_flip_check, "flip_check was true, is false"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
