@@ -16,11 +16,10 @@ import pytest
 import medstress as ms
 from fault_server import FaultServer
 from medstress.core import registry
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError
 from medstress.core.text import Edit
 from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.perturb import perturb
-from medstress.experiment.prepare import prepare
 from medstress.plugin import (
     Chosen,
     Classify,
@@ -236,16 +235,6 @@ def registry_noise() -> Any:
     from medstress.plugin import NoiseResources
 
     return NoiseResources()
-
-
-def test_what_is_for_other_kinds_is_refused(folder: Path) -> None:
-    for change, message in (
-        ("attack.first.name='entity_substitution'", "entity_substitution|sampler"),
-        ("analysis.transfer=true", r"\[analysis\] is for questions"),
-        ("attack.first.max_change=0.2", "'first': max_change is for scored pairs"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            prepare(folder / "e.toml", overrides=[change])
 
 
 def test_an_item_is_stored_edited_and_shown_by_its_fields_alone(nli: Any, pair: Any) -> None:

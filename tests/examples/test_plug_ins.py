@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import pytest
 
 import medstress as ms
 from medstress import plugin
-from medstress.attacks.protocol import Attack, attack_fault
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 from medstress.core.errors import UsageError
@@ -118,20 +116,6 @@ def medstress(folder: Path, target: Path, *arguments: str) -> subprocess.Complet
         text=True,
         check=False,
     )
-
-
-@pytest.mark.release
-def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) -> None:
-    folder, target = installed
-    assert (target / "look_alike.py").is_file()
-    assert not (target / "test_look_alike.py").exists()
-    listed = medstress(folder, target, "list", "attacks")
-    assert "look_alike           plug-in from medstress-look-alike" in listed.stdout
-    told = medstress(folder, target, "run", "mine.toml", "--out", "run", "--quiet")
-    assert told.returncode == 0, told.stderr
-    (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["by_seed"]
-    assert (row["attack"], row["seed"]) == ("look_alike", None)
-    assert row["n_eligible"] > 0
 
 
 def test_the_source_of_the_page_reads_its_format(
@@ -333,19 +317,6 @@ def test_an_error_of_medstress_is_still_called_a_bug(
 
 
 # -- what is no attack ----------------------------------------------------------------------------
-
-
-def test_an_attack_of_an_earlier_version_is_refused() -> None:
-    class Old(Attack):
-        traits = "of version 0.2"
-
-        def obstacle(self, item: Any, resources: Any) -> str | None:
-            return None
-
-        def run(self, item: Any, rng: Any, resources: Any) -> Any:
-            yield from ()
-
-    assert "declares traits" in (attack_fault(Old()) or "")
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,60 @@ def test_several_workers_answer_at_the_same_time(tmp_path: Path, trial_of: Make)
     assert [trial["verdict"] for trial in trials] == ["held"] * 2
 
 
+class Meeting:
+    """Where each of two back ends waits until a request of the other one has come."""
+
+    def __init__(self, *names: str) -> None:
+        self.come = {name: threading.Event() for name in names}
+
+    def wait(self, name: str) -> None:
+        self.come[name].set()
+        assert all(event.wait(30) for event in self.come.values()), f"{name} was asked alone"
+
+
+def test_two_victims_on_two_back_ends_are_asked_at_the_same_time(
+    tmp_path: Path, trial_of: Make
+) -> None:
+    meeting, healthy = Meeting("one", "other"), victim_that(never)
+
+    def of(name: str) -> ScriptedBackend:
+        def reply(call: Call) -> Reply:
+            meeting.wait(name)
+            return healthy._reply(call)
+
+        return ScriptedBackend(reply, name=name)
+
+    plan = [trial_of(NEAREST, ITEMS[0], of(name), attack_label=name) for name in ("one", "other")]
+    _, trials = drive(tmp_path, plan)
+    assert [trial["verdict"] for trial in trials] == ["held"] * 2
+
+
+def test_a_role_is_asked_while_the_victim_is(
+    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    """The judge of the first item waits for the clean question of the second, and it for him."""
+    meeting, healthy = Meeting("victim", "judge"), victim_that(never)
+
+    def body(item: Any, rng: Any) -> Any:
+        yield Consult("judge", (Generate(f"valid, {item.id}?"),))
+        yield Ask((query_of("Mirozide", item),))
+
+    def answer(call: Call) -> Reply:
+        if ITEMS[0].stem not in str(call.prompt):
+            meeting.wait("victim")
+        return healthy._reply(call)
+
+    def judged(call: Call) -> Reply:
+        meeting.wait("judge")
+        return Generated(text="yes")
+
+    victim = ScriptedBackend(answer, batch_size=1)
+    plan = [trial_of(by_hand(body=body), item, victim) for item in ITEMS[:2]]
+    judge = ScriptedBackend(judged, name="judge", batch_size=1)
+    _, trials = drive(tmp_path, plan, roles={"judge": judge})
+    assert [trial["verdict"] for trial in trials] == ["held"] * 2
+
+
 def test_other_roles_are_asked_and_recorded_outside_the_budget(
     tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
 ) -> None:

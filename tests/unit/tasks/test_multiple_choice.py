@@ -74,11 +74,6 @@ def test_letters_after_a_conversation_have_no_leading_space() -> None:
     assert request.call.continuations == ("A", "B", "C")
 
 
-def test_another_letter_than_the_key_is_wrong() -> None:
-    _, prediction = drive(task(AnswerBy.LETTER), scored(0.5, 0.2, 0.1))
-    assert (prediction.outcome, prediction.answer) == (Outcome.WRONG, "A")
-
-
 def test_the_first_of_equal_scores_wins() -> None:
     _, prediction = drive(task(AnswerBy.LETTER), scored(0.2, 0.2, 0.1))
     assert prediction.answer == "A"
@@ -169,12 +164,6 @@ def test_a_head_is_asked_for_each_option_by_itself() -> None:
     assert (prediction.outcome, prediction.answer) == (Outcome.RIGHT, "B")
     assert sum(probabilities(prediction)) == pytest.approx(1)
     assert prediction.mass is None
-
-
-def test_a_head_that_gives_no_numbers_is_unreadable() -> None:
-    reply = Scored(log_probs=(math.nan, -0.1, -2.0), n_tokens=(5, 6, 7))
-    _, prediction = drive(task(AnswerBy.HEAD, "question"), reply)
-    assert prediction.outcome is Outcome.UNREADABLE
 
 
 @pytest.mark.parametrize(

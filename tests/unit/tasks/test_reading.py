@@ -48,16 +48,6 @@ def test_the_letter_after_the_thoughts_is_the_answer(parser: str) -> None:
     assert found.answer == "A"
 
 
-@pytest.mark.parametrize("parser", PARSERS)
-@pytest.mark.parametrize("letter", "AB")
-def test_a_label_that_was_cut_off_is_unreadable(parser: str, letter: str) -> None:
-    found = read(task(parser=parser), Generated(text=letter, finish_reason="length"))
-    assert (found.outcome, found.answer) == (Outcome.UNREADABLE, None)
-    assert found.finish_reason == "length"
-    whole = read(task(parser=parser), Generated(text=letter))
-    assert (whole.answer, whole.finish_reason) == (letter, None)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

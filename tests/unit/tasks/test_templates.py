@@ -15,7 +15,6 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, listing
 from medstress.tasks.templates import (
     compile_template,
     load_template,
-    shipped_prompts,
     stored_template,
 )
 from medstress.tasks.victim import Victim
@@ -59,12 +58,6 @@ CHAT = """A man bleeds. Which drug?
 A: Aspirin
 B: Warfarin
 C: Heparin"""
-
-
-def test_these_templates_are_shipped() -> None:
-    plain = ["chat", "cloze", "medmcqa"]
-    open_book = ["open_book", "open_book_chat", "open_book_cloze"]
-    assert shipped_prompts() == [*plain, *open_book, "qstab", "question", "untagged"]
 
 
 def test_a_passage_stands_first_and_a_question_without_one_leaves_no_trace() -> None:
@@ -114,12 +107,6 @@ def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
     assert "Aspirin" not in text
 
 
-@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "cloze", "untagged"])
-def test_the_listing_always_shows_the_options(name: str) -> None:
-    text = listing(load_template(name), Candidate(item=ITEM))
-    assert "A: Aspirin\nB: Warfarin\nC: Heparin" in text
-
-
 def test_a_template_without_options_is_listed_as_qstab() -> None:
     assert not load_template("cloze").lists_options
     assert listing(load_template("cloze"), Candidate(item=ITEM)) == QSTAB
@@ -149,14 +136,6 @@ def test_a_template_that_does_not_compile_or_render_is_refused(source: str, said
     with pytest.raises(UsageError) as caught:
         compile_template("mine.jinja", source)
     said(str(caught.value), "prompt 'mine.jinja' is not a usable Jinja template")
-
-
-@pytest.mark.parametrize("name", sorted(shipped_prompts()))
-def test_only_open_book_prompts_show_a_passage_and_all_show_the_question(name: str) -> None:
-    template = load_template(name)
-    assert template.shows("passage") == name.startswith("open_book")
-    assert template.shows("stem")
-    assert template.shows("context")
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(

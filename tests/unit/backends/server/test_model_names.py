@@ -158,31 +158,11 @@ def test_a_server_without_a_list_is_asked_all_the_same() -> None:
         opened(server, "whatever").close()
 
 
-def test_a_folder_need_not_be_listed() -> None:
-    with FaultServer(lists=["org/cached"]) as server:
-        opened(server, "/srv/models/mine").close()
-
-
 def test_an_alias_that_the_server_describes_need_not_be_listed() -> None:
     describes = {"m-latest": "m-20250219", "gpt-4": "gpt-4o"}
     with FaultServer(lists=["m"], describes=describes) as server:
         opened(server, "m-latest").close()
         assert "lists no model 'gpt-4'" in refusal(server, "gpt-4")
-
-
-def test_what_the_answering_name_adds_is_recorded() -> None:
-    with FaultServer(model="m", answers_as="org/m-2024-08-06") as server:
-        backend = opened(server, "m")
-        backend.answer([LETTER])
-        assert backend.endpoint == {
-            "url": server.url,
-            "model": "m",
-            "structured": True,
-            "answered_as": "org/m-2024-08-06",
-            "gives_scores": True,
-            "name_adds": {"path": "org/", "date": "-2024-08-06"},
-        }
-        backend.close()
 
 
 @pytest.mark.parametrize(
