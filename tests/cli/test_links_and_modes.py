@@ -331,23 +331,3 @@ def test_the_default_cache_is_its_owners_alone_whatever_is_kept_there(
 
 
 # -- full disks ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", ["report", "export as parquet"])
-def test_a_full_disk_leaves_the_old_file_whole(run_of, medstress, tmp_path, what):
-    arguments = [each.format(run=run_of, to=tmp_path / "to") for each in OUTPUTS[what]]
-    place = Path(arguments[-1])
-    assert medstress(*arguments).code == 0
-    old, around = place.read_bytes(), sorted(tmp_path.iterdir())
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    # A file may hold no more than a part of it: what a full disk looks like to a process.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, limit[1]))
-    try:
-        said = medstress(*arguments)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, told)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert place.read_bytes() == old
-    assert sorted(tmp_path.iterdir()) == around

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
-import medstress
 from medstress.attacks.protocol import (
     PAIRS,
     QUESTIONS,
@@ -32,7 +29,6 @@ from medstress.core.queries import Predict, ask
 from medstress.core.registry import backend_fault
 from medstress.testing import ScriptedBackend, tiny_questions, tiny_resources
 
-SOURCE = Path(medstress.__file__).parent
 PDWS = {"sampler": "pdws", "n": -20}
 
 
@@ -193,20 +189,3 @@ def test_back_ends_say_what_they_answer_and_have_a_default_for_the_rest() -> Non
 
 
 OPTIONS = BackendOptions(base=Path())
-
-
-def asked_by_name() -> Iterator[str]:
-    """Places in the source that look up an attribute of an attack or a back end by its name."""
-    for folder in ("scheduler", "experiment", "store", "training", "testing"):
-        for path in (SOURCE / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                    about = ast.unparse(node.args[0]).lower() if node.args else ""
-                    if node.func.id in ("getattr", "hasattr") and about.endswith(
-                        ("attack", "attacks", "backend", "perturbation")
-                    ):
-                        yield f"{path.name}:{node.lineno}"
-
-
-def test_nothing_looks_up_an_attribute_of_an_attack_or_a_back_end_by_name() -> None:
-    assert list(asked_by_name()) == []

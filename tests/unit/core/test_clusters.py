@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from string import punctuation
 
-import pytest
-
-from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of, sentences_of
+from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.datasets import biosses, iob
 from medstress.datasets.draw import draw_documents
 from medstress.datasets.source import DatasetOptions
-
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 def pair(name: str, first: str, second: str, **metadata: str) -> SentencePair:
@@ -63,30 +55,6 @@ def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
     items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
     sizes = Counter(Counter(clusters_of(items).values()).values())
     assert sizes == {1: 66, 2: 14, 3: 2}
-
-
-@pytest.mark.parametrize(
-    ("fold", "counts"),
-    [
-        (lambda text: text, (18, 34, 82)),
-        (lambda text: "".join(c for c in text.lower() if c not in punctuation), (23, 43, 76)),
-    ],
-    ids=["as they are", "without case and punctuation"],
-)
-def test_the_page_on_data_says_how_many_sentences_of_biosses_stand_in_several_pairs(
-    published, fold: Callable[[str], str], counts: tuple[int, int, int]
-) -> None:
-    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
-    pairs = [replace(each, text_a=fold(each.text_a), text_b=fold(each.text_b)) for each in items]
-    in_pairs = Counter(text for each in pairs for text in set(sentences_of(each)))
-    shared = {text for text, n in in_pairs.items() if n > 1}
-    n_pairs = sum(bool(shared & set(sentences_of(each))) for each in pairs)
-    assert (len(shared), n_pairs, len(set(clusters_of(pairs).values()))) == counts
-    n_sentences, n_pairs, n_clusters = counts
-    page = " ".join((DOCS / "data.md").read_text("utf-8").split())
-    assert f"{n_sentences} sentences" in page
-    assert re.search(rf"{n_pairs} (of BIOSSES' 100 )?pairs", page)
-    assert f"{n_clusters} clusters" in page
 
 
 def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path) -> None:

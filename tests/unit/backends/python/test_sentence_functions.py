@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,16 +73,3 @@ def test_wrong_scores_are_refused_in_one_sentence(returned: Any, said) -> None:
     with pytest.raises(UsageError) as caught:
         backend.answer([Compare("a", "b")])
     said(str(caught.value))
-
-
-def test_the_page_says_which_schemes_functions_may_answer_in() -> None:
-    page = Path(__file__).parents[4] / "docs" / "ner-and-similarity.md"
-    rule = (
-        "Functions answer in IOB2, IOBES or BILOU, detected per sentence; models may also be "
-        "labelled in IO, detected from all their labels."
-    )
-    assert rule in " ".join(page.read_text("utf-8").split())
-    for label, is_read in (("U-Drug", True), ("S-Drug", True), ("B-Drug", True), ("Drug", False)):
-        backend = wrap_function(lambda _, label=label: [[label]], task="ner")
-        with nullcontext() if is_read else pytest.raises(UsageError, match="'Drug'"):
-            assert backend.answer([Tag(("aspirin",))]) == [Tagged(labels=("B-Drug",))]
