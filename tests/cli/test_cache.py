@@ -1,7 +1,5 @@
 """Runs that share answers, and `medstress cache`."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

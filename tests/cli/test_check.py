@@ -1,7 +1,5 @@
 """`medstress check`: what it says of data with planted answers, and the command it ends with."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

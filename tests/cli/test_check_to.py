@@ -1,7 +1,5 @@
 """`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")

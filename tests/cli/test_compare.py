@@ -1,7 +1,5 @@
 """`medstress compare`: two runs, two victims of one run, and what cannot be compared."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import xml.etree.ElementTree as ET

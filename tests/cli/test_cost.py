@@ -1,7 +1,5 @@
 """Prices, limits of money, and what a dry run says of tokens, time and money."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

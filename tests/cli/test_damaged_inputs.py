@@ -4,8 +4,6 @@ Structure that is wrong in thousands of other ways is the fuzzer's (tests/fuzz);
 defects that once escaped, each by name.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle

@@ -1,7 +1,5 @@
 """`medstress figures`, `medstress recipe`, and a recipe's name where a file is expected."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress import recipes

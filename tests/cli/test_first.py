@@ -1,7 +1,5 @@
 """`medstress run --data --model`: an experiment without a file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Help, wrong command lines, `list` and `doctor`."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.cli.app import COMMANDS

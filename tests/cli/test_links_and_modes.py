@@ -1,7 +1,5 @@
 """What lies in a run folder is written through no link, and is its owner's alone."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

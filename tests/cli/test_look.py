@@ -1,7 +1,5 @@
 """Looking at a run: summary, report, export; and what they say where there is none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

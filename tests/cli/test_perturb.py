@@ -1,7 +1,5 @@
 """`medstress perturb`: what it writes, that it is read back, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -48,7 +46,7 @@ budget = 3
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
     (tmp_path / "q.toml").write_text(QUESTIONS, encoding="utf-8")

@@ -1,7 +1,5 @@
 """What a newcomer is told: the key that is meant, what differs, and the next command to type."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """`medstress run`: what it refuses, what a misbehaving victim does to it, and what it prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

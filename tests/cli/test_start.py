@@ -1,7 +1,5 @@
 """The command starts at once and imports nothing heavy."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

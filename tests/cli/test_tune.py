@@ -1,7 +1,5 @@
 """`medstress tune`: what it prints, writes, resumes and refuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
