@@ -1,7 +1,5 @@
 """Notebooks hold no outputs and import public names; `make release-check` executes them."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path
@@ -22,7 +20,7 @@ def cells_of(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_code_imports_public_names_alone(path: Path) -> None:
+def test_its_code_imports_public_names_alone(path):
     code = "\n".join("".join(cell["source"]) for cell in cells_of(path, "code"))
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):

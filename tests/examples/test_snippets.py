@@ -3,13 +3,10 @@
 Tests beside this one run what is quick.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -17,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def snippets() -> ModuleType:
+def snippets():
     spec = importlib.util.spec_from_file_location("snippets", ROOT / "scripts" / "snippets.py")
     assert spec is not None
     assert spec.loader is not None
@@ -27,13 +24,13 @@ def snippets() -> ModuleType:
     return module
 
 
-def test_every_command_on_the_pages_is_one(snippets: ModuleType) -> None:
+def test_every_command_on_the_pages_is_one(snippets):
     found = list(snippets.commands())
     assert len(found) > 80
     assert [fault for each in found if (fault := snippets.fault_of_command(each))] == []
 
 
-def test_every_file_and_block_of_code_on_the_pages_can_be_read(snippets: ModuleType) -> None:
+def test_every_file_and_block_of_code_on_the_pages_can_be_read(snippets):
     found = list(snippets.blocks())
     kinds = Counter(each.language for each in found)
     assert min(kinds["toml"], kinds["python"], kinds["json"]) > 2
