@@ -1,7 +1,5 @@
 """`[analysis]` from end to end: planted victims whose answers are known before they are asked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

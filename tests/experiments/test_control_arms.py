@@ -1,9 +1,6 @@
 """Control arms of runs: which there are, what they share and cost, and what a folder keeps."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,9 +46,7 @@ def rules(run: Run) -> set[str]:
     return {remark.rule for remark in remarks(run)}
 
 
-def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(
-    tmp_path: Path,
-) -> None:
+def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(tmp_path):
     given = experiment(RANDOM, controls=True, max_queries=7)
     run = ms.run(given, out=tmp_path / "run")
     summary = run.summary()
@@ -61,7 +56,7 @@ def test_a_control_that_was_not_asked_leaves_a_verdict_that_nobody_may_rely_on(
     assert {each["rule"] for each in summary["warnings"]} >= {"incomplete"}
 
 
-def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path: Path) -> None:
+def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path):
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
     rows = rows_of(run)
     for attack, most in (("random", 4), ("nearest", 2)):
@@ -73,7 +68,7 @@ def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_
         assert max(beside.values()) <= most
 
 
-def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path: Path) -> None:
+def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path):
     run = ms.run(experiment(RANDOM, NEAR), out=tmp_path / "run")
     rows = rows_of(run)
     first, second = (
@@ -94,14 +89,14 @@ def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [False, ["no_op", "repeat"]])
-def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
+def test_the_file_decides(tmp_path, wanted):
     run = ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
     arms = {label for label in labels(run) if label != "random"}
     assert arms == {f"random / {name}" for name in (wanted or ())}
     assert ("no_control" in rules(run)) == (wanted is False)
 
 
-def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path) -> None:
+def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path):
     out = tmp_path / "run"
     ms.run(experiment(RANDOM), out=out)
     run = ms.run(experiment(RANDOM, NEAR), out=out)
@@ -117,14 +112,14 @@ def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path
         ("no_op", "controls"),
     ],
 )
-def test_wrong_controls_are_one_sentence(tmp_path: Path, wanted: Any, told: str) -> None:
+def test_wrong_controls_are_one_sentence(tmp_path, wanted, told):
     with pytest.raises(UsageError, match="controls") as refused:
         ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
     assert told in str(refused.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Path) -> None:
+def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path):
     """A stem of one mark has few places for an edit without meaning."""
     from medstress.experiment.prepare import prepare
 
@@ -145,7 +140,7 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Pat
         prepare(given)
 
 
-def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
+def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path):
     from medstress.experiment.dry_run import dry_run
     from medstress.experiment.prepare import opened_victims, prepare
 

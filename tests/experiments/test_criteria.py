@@ -1,7 +1,5 @@
 """Criteria, slices and early stops of whole runs: what is fixed, refused, judged and saved."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.api.run import Run, run

@@ -1,7 +1,5 @@
 """Functions as victims: nobody is given the answers of another, nor of what it was before."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

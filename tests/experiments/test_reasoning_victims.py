@@ -1,7 +1,5 @@
 """Victims that reason, behind servers: planted so that what must be measured is known."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`run` from Python: what the parts do together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import polars

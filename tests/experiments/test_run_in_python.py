@@ -1,7 +1,5 @@
 """A finished run in Python and in a notebook: tables, a case, data frames, progress."""
 
-from __future__ import annotations
-
 import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
