@@ -1,13 +1,9 @@
 """Scores of tiny models against logits computed one text at a time."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
 
 import pytest
 
-from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import (
     Message,
     Score,
@@ -18,17 +14,13 @@ torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
-def test_an_architecture_without_positions_is_read_plainly_with_a_warning(
-    open_tiny: Callable[..., TransformersBackend], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_architecture_without_positions_is_read_plainly_with_a_warning(open_tiny, caplog):
     with caplog.at_level(logging.WARNING):
         assert open_tiny("alibi").path == "plain"
     assert [record.message for record in caplog.records if "token trees" in record.message]
 
 
-def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(open_tiny):
     backend = open_tiny("llama")
     call = Score("which drug treats pain", (" aspirin", " the aspirin", " the insulin", ""), True)
     (reply,) = backend.answer([call])
@@ -43,9 +35,8 @@ def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(
 
 
 def test_a_continuation_that_changes_the_prompts_last_token_is_scored_from_there(
-    reference: Callable[..., list[float]],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+    reference, open_tiny
+):
     backend = open_tiny("llama")
     its_tokenizer = backend._loaded.tokenizer
     call = Score("the drug is asp", ("irin", " with"))
@@ -63,9 +54,8 @@ def test_a_continuation_that_changes_the_prompts_last_token_is_scored_from_there
 
 
 def test_a_conversation_goes_through_the_chat_template_without_a_second_start_token(
-    reference: Callable[..., list[float]],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+    reference, open_tiny
+):
     backend = open_tiny("llama")
     turns = (Message("system", "the dose"), Message("user", "which drug"))
     (reply,) = backend.answer([Score(turns, (" aspirin",))])
@@ -77,11 +67,7 @@ def test_a_conversation_goes_through_the_chat_template_without_a_second_start_to
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
-def test_encoder_decoder_scores_equal_those_of_each_pair_alone(
-    questions: Callable[[int], list[Score]],
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_encoder_decoder_scores_equal_those_of_each_pair_alone(questions, name, open_tiny):
     backend = open_tiny(name)
     its_tokenizer, model = backend._loaded.tokenizer, backend._loaded.model
     prefix = {"t5": [1], "bart": [1, 0]}[name]
