@@ -1,7 +1,5 @@
 """Every shipped recipe: read, checked without a model, run by a stand-in, drawn."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from pathlib import Path
