@@ -1,7 +1,5 @@
 """Intervals and tests against simulations of known truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -51,9 +49,7 @@ def share(hits: NDArray[np.int64], counts: NDArray[np.int64]) -> Estimate:
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.98])
 @pytest.mark.parametrize(("correlation", "sizes"), [(0.1, 5), (0.6, (1, 20))], ids=str)
-def test_a_share_of_clustered_answers_covers_the_truth(
-    correlation: float, sizes: Sizes, p: float
-) -> None:
+def test_a_share_of_clustered_answers_covers_the_truth(correlation, sizes, p):
     """METHODS 1.5: coverage .927 or more, tails of .056 or less, of 200 items."""
     rng = np.random.default_rng(29)
     scale = 1 / correlation - 1
@@ -69,9 +65,7 @@ def test_a_share_of_clustered_answers_covers_the_truth(
 
 @pytest.mark.parametrize("p", [0.05, 0.7])
 @pytest.mark.parametrize(("accuracy", "n_seeds"), [(0.5, 1), (0.9, 5)], ids=str)
-def test_what_is_lost_of_right_answers_covers_the_truth_where_accuracy_varies(
-    accuracy: float, n_seeds: int, p: float
-) -> None:
+def test_what_is_lost_of_right_answers_covers_the_truth_where_accuracy_varies(accuracy, n_seeds, p):
     """40 documents of 1 to 5 items, intraclass correlation .4; a percentile bootstrap is missed
     on one side in up to .165."""
     rng = np.random.default_rng(34)
@@ -89,9 +83,7 @@ def test_what_is_lost_of_right_answers_covers_the_truth_where_accuracy_varies(
 @pytest.mark.parametrize(
     ("first", "second"), [(0.1, 0.1), (0.3, 0.05), (0.02, 0.02), (0.98, 0.0)], ids=str
 )
-def test_a_paired_difference_covers_the_truth_and_its_test_keeps_its_level(
-    sizes: Sizes, first: float, second: float
-) -> None:
+def test_a_paired_difference_covers_the_truth_and_its_test_keeps_its_level(sizes, first, second):
     """METHODS 1.5: coverage .938 or more, tails .044, size .053 and .011; 100 items, ICC .3."""
     rng = np.random.default_rng(31)
     shares = np.array([first, second, 1 - first - second])
@@ -113,7 +105,7 @@ def test_a_paired_difference_covers_the_truth_and_its_test_keeps_its_level(
         assert rejected[1] / RUNS <= 1 - at_least(1 - 0.011)
 
 
-def test_slices_are_covered_all_at_once_also_where_they_overlap() -> None:
+def test_slices_are_covered_all_at_once_also_where_they_overlap():
     """METHODS 1.5: joint coverage .954 to .993; Wilson at that level falls to .83."""
     rng = np.random.default_rng(32)
     truths = np.array([0.02, 0.1, 0.3, 0.5, 0.02, 0.98])
@@ -135,7 +127,7 @@ def test_slices_are_covered_all_at_once_also_where_they_overlap() -> None:
     ids=["bell", "near the ends", "0 or 1"],
 )
 @pytest.mark.parametrize("n", [5, 20])
-def test_the_effect_of_a_fuzz_covers_the_truth_with_five_samples(draw, n: int) -> None:
+def test_the_effect_of_a_fuzz_covers_the_truth_with_five_samples(draw, n):
     """A percentile bootstrap of five samples a side covers .855."""
     rng = np.random.default_rng(33)
     covered = 0
@@ -156,9 +148,7 @@ def test_the_effect_of_a_fuzz_covers_the_truth_with_five_samples(draw, n: int) -
     ],
     ids=["20 names alike", "50 names by Zipf", "2 names"],
 )
-def test_the_diversity_interval_covers_the_index_of_the_population(
-    shares: np.ndarray, n: int, coverage: float
-) -> None:
+def test_the_diversity_interval_covers_the_index_of_the_population(shares, n, coverage):
     """Nominal 95 %; as simulated with other seeds, 3,000 samples each. Unshifted quantiles fall to
     30 %."""
     rng = np.random.default_rng(3)
@@ -175,7 +165,7 @@ def test_the_diversity_interval_covers_the_index_of_the_population(
     assert np.mean(np.array(values, dtype=float)) == pytest.approx(truth, abs=3 * error)
 
 
-def test_the_unbiased_index_is_right_on_average_and_the_plain_one_is_low() -> None:
+def test_the_unbiased_index_is_right_on_average_and_the_plain_one_is_low():
     """2,000 draws of 5 of 10 names: standard error of the mean below .004."""
     rng = np.random.default_rng(4)
     counts = rng.multinomial(5, np.full(10, 0.1), size=2_000)
