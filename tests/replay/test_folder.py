@@ -1,7 +1,5 @@
 """Two processes, read-only places, a full disk, an interrupt, and the size of the file."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Running again on a folder: resume, extend, refuse, throw away, retry."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

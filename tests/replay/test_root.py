@@ -1,7 +1,5 @@
 """One root for one experiment with the same answers; whatever is changed later shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

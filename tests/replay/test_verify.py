@@ -1,7 +1,5 @@
 """`medstress verify` names the first thing about a folder that is not as it was measured."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
