@@ -1,7 +1,5 @@
 """How a shard ends is said in full: what failed, which limit stopped it."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.cli.app import medstress_cli

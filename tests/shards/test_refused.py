@@ -1,7 +1,5 @@
 """What cannot be cut or merged is refused in one sentence, before anything is asked or written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
