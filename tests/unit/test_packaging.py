@@ -1,7 +1,5 @@
 """What the wheel holds, and how its extras are called."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -16,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 @pytest.mark.release
-def test_what_one_report_or_study_needs_is_no_part_of_the_base() -> None:
+def test_what_one_report_or_study_needs_is_no_part_of_the_base():
     base = {re.split("[>=<]", each)[0] for each in PROJECT["project"]["dependencies"]}
     assert not base & {"pylatexenc", "tenacity", "pandas", "torch", "openai"}
     without = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:]))\n"
@@ -26,9 +24,7 @@ def test_what_one_report_or_study_needs_is_no_part_of_the_base() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_figures_without_their_extra_are_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_figures_without_their_extra_are_one_sentence(monkeypatch, tmp_path):
     from medstress.core.errors import UsageError
     from medstress.report.figures import write_figures
 
@@ -51,7 +47,7 @@ BROUGHT_ALONG = {
 """What is imported under another name than that of the dependency that brings it."""
 
 
-def test_every_package_that_is_imported_is_declared() -> None:
+def test_every_package_that_is_imported_is_declared():
     imported = set()
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -70,9 +66,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     assert by_name <= declared | {"medstress"}, by_name - declared
 
 
-def test_a_python_that_is_too_old_is_told_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_python_that_is_too_old_is_told_in_one_sentence(monkeypatch, capsys):
     source = (ROOT / "src" / "medstress" / "__init__.py").read_text("utf-8")
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
     monkeypatch.setattr(sys, "version", "3.10.13 (main)")
@@ -85,7 +79,7 @@ def test_a_python_that_is_too_old_is_told_in_one_sentence(
     assert (caught.value.code, expected in capsys.readouterr().err) == (2, True)
 
 
-def test_medstress_without_a_package_that_every_run_needs_says_what_completes_it() -> None:
+def test_medstress_without_a_package_that_every_run_needs_says_what_completes_it():
     code = "import sys; sys.modules['markupsafe'] = None; import medstress; medstress.run"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,7 +1,5 @@
 """Which items belong together."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ def pair(name: str, first: str, second: str, **metadata: str) -> SentencePair:
     return SentencePair(id=name, text_a=first, text_b=second, score=1, metadata=metadata)
 
 
-def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_least() -> None:
+def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_least():
     pairs = [
         pair("7", "Rain.", "Snow."),
         pair("3", "Snow.", "Hail."),  # 3 and 5 share nothing, and 7 links neither to the other
@@ -31,7 +29,7 @@ def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_le
     assert documents_of(pairs) == {each.id: each.id for each in pairs}
 
 
-def test_documents_of_pairs_are_linked_as_a_whole() -> None:
+def test_documents_of_pairs_are_linked_as_a_whole():
     pairs = [
         pair("1", "Rain.", "Snow.", document="x"),
         pair("2", "Fog.", "Sun.", document="x"),
@@ -40,7 +38,7 @@ def test_documents_of_pairs_are_linked_as_a_whole() -> None:
     assert clusters_of(pairs) == {"1": "w", "2": "w", "3": "w"}
 
 
-def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
+def test_sentences_belong_to_their_documents_and_data_sets_are_apart():
     texts = [
         TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": d} if d else {})
         for n, d in enumerate([11, 11, None, "b"])
@@ -51,13 +49,13 @@ def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
     assert apart == {"a": {"1": "1"}, "b": {"2": "2"}}
 
 
-def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
+def test_18_sentences_stand_in_34_pairs_of_biosses(published):
     items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
     sizes = Counter(Counter(clusters_of(items).values()).values())
     assert sizes == {1: 66, 2: 14, 3: 2}
 
 
-def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path) -> None:
+def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path):
     path = tmp_path / "rows.conll"
     sentence, mark = "Aspirin\tO\n\n", "-DOCSTART-\tO\n\n"
     path.write_text(2 * sentence + mark + 2 * sentence + mark + sentence, "utf-8")

@@ -1,7 +1,5 @@
 """Tagged texts and sentence pairs keep their contract."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -19,14 +17,14 @@ def tagged(**changes: Any) -> TaggedText:
     return TaggedText(**{**given, **changes})
 
 
-def test_neighbouring_entities_are_told_apart_by_their_b_label() -> None:
+def test_neighbouring_entities_are_told_apart_by_their_b_label():
     assert tagged().entities == (
         Entity(start=0, end=2, type="Chemical"),
         Entity(start=2, end=3, type="Chemical"),
     )
 
 
-def test_an_entity_reaches_to_the_end_of_the_sentence() -> None:
+def test_an_entity_reaches_to_the_end_of_the_sentence():
     item = tagged(labels=("O", "O", "B-Disease", "I-Disease"))
     assert item.entities == (Entity(start=2, end=4, type="Disease"),)
 
@@ -62,15 +60,13 @@ def test_an_entity_reaches_to_the_end_of_the_sentence() -> None:
         ),
     ],
 )
-def test_a_broken_tagged_text_is_refused_in_one_sentence(
-    changes: dict[str, Any], where: str, said
-) -> None:
+def test_a_broken_tagged_text_is_refused_in_one_sentence(changes, where, said):
     with pytest.raises(DataError) as caught:
         tagged(**changes)
     said(str(caught.value), where)
 
 
-def test_the_hash_depends_on_tokens_and_labels_alone() -> None:
+def test_the_hash_depends_on_tokens_and_labels_alone():
     assert tagged(id="other", metadata={"document": 1}).hash == tagged().hash
     assert tagged(labels=("O",) * 4).hash != tagged().hash
     assert tagged(tokens=("Salicylic", "acid", "aspirin", "hepled")).hash != tagged().hash
@@ -92,14 +88,12 @@ def pair(**changes: Any) -> SentencePair:
         ({"low": 5.0}, "item 'p1'"),
     ],
 )
-def test_a_broken_pair_is_refused_in_one_sentence(
-    changes: dict[str, Any], where: str, said
-) -> None:
+def test_a_broken_pair_is_refused_in_one_sentence(changes, where, said):
     with pytest.raises(DataError) as caught:
         pair(**changes)
     said(str(caught.value), where)
 
 
-def test_a_pair_of_another_scale_is_another_item() -> None:
+def test_a_pair_of_another_scale_is_another_item():
     assert pair(high=5.0).score == 4.0
     assert pair(high=5.0).hash != pair().hash

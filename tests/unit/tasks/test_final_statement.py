@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -238,7 +236,7 @@ SAYS_C = [
 
 
 @pytest.mark.parametrize("reply", SAYS_C)
-def test_an_answer_is_read(reply: str) -> None:
+def test_an_answer_is_read(reply):
     assert final_statement(reply, DRUGS) == "C"
 
 
@@ -308,7 +306,7 @@ SAYS_NOTHING = [
 
 
 @pytest.mark.parametrize("reply", SAYS_NOTHING)
-def test_what_is_no_answer_is_not_read(reply: str) -> None:
+def test_what_is_no_answer_is_not_read(reply):
     assert final_statement(reply, DRUGS) is None
 
 
@@ -409,20 +407,18 @@ CONSIDERED = [
 
 
 @pytest.mark.parametrize(("reply", "letter"), CONSIDERED)
-def test_what_is_only_considered_is_no_answer(reply: str, letter: str | None) -> None:
+def test_what_is_only_considered_is_no_answer(reply, letter):
     assert final_statement(reply, DRUGS) == letter
     assert final_statement(reply, DRUGS, is_cut=True) in (None, letter)
 
 
 @pytest.mark.parametrize(("reply", "options", "letter"), CASES)
-def test_a_reply_is_read_as_a_careful_reader_reads_it(
-    reply: str, options: list[str], letter: str | None
-) -> None:
+def test_a_reply_is_read_as_a_careful_reader_reads_it(reply, options, letter):
     assert final_statement(reply, options) == letter
 
 
 @pytest.mark.parametrize("reply", ["C", "C: Heparin", "Only C is right.", "A: 5%, C: 85%"])
-def test_of_a_reply_that_was_cut_off_only_a_statement_counts(reply: str) -> None:
+def test_of_a_reply_that_was_cut_off_only_a_statement_counts(reply):
     assert final_statement(reply, DRUGS) == "C"
     assert final_statement(reply, DRUGS, is_cut=True) is None
     assert final_statement(f"The answer is C. {reply}", DRUGS, is_cut=True) == "C"
@@ -439,7 +435,7 @@ PIECES = (
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=repr)
-def test_a_long_reply_is_read_in_well_under_a_second(piece: str) -> None:
+def test_a_long_reply_is_read_in_well_under_a_second(piece):
     for reply in (piece * 13_000, f"answer{piece * (1_000_000 // len(piece))}A"):
         for parser in PARSERS:
             started = time.process_time()
@@ -450,6 +446,6 @@ def test_a_long_reply_is_read_in_well_under_a_second(piece: str) -> None:
         assert time.process_time() - started < 2
 
 
-def test_the_end_of_a_very_long_reply_counts() -> None:
+def test_the_end_of_a_very_long_reply_counts():
     thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
     assert letter_read("final_statement", f"{thought}\nThe answer is C.", DRUGS) == "C"
