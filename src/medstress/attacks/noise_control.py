@@ -67,7 +67,7 @@ class NonEntityNoise(Noise):
     def counted(self) -> Noise:
         """The noise that it controls."""
         plain = {"scope": self.scope, "rate": self.rate, "edits_per_word": self.edits_per_word}
-        keys = {"name": self.noise, **plain} if self.of is None else dict(self.of)
+        keys: dict[str, Any] = dict(self.of or {"name": self.noise, **plain})
         noise = make_attack(keys.pop("name"), keys)
         assert isinstance(noise, Noise)
         return noise
