@@ -130,11 +130,12 @@ def test_what_is_written_has_the_units_of_what_was_read(folder, ending):
 
 @pytest.mark.parametrize("ending", ["jsonl", "iob"])
 def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
-    documents = "1|t|Common words .\n1|a|Abcd fell .\n\n2|t|Common words .\n2|a|Efgh rose .\n"
-    (folder / "d.txt").write_text(f"{documents}\n3|t|Ijkl slept .\n", encoding="utf-8")
-    text = "Abcd\tO\nfell\tO\n.\tO\n\nIjkl\tO\nslept\tO\n.\tO\n\nCommon\tO\nwords\tO\n.\tO\n\n"
-    (folder / "gold.tsv").write_text(text, encoding="utf-8")
-    changes = ["--set", 'dataset.documents="d.txt"']
+    given = {"Abcd fell .": 1, "Ijkl slept .": 3, "Common words .": None}
+    rows_ = [
+        {"tokens": text.split(), "tags": ["O"] * 3, "pmid": pmid} for text, pmid in given.items()
+    ]
+    (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
+    changes = ["--set", "dataset.documents=pmid", "--set", "dataset.path=gold.jsonl"]
     assert perturb("e.toml", "--to", f"out.{ending}", *changes) == 0
     items = tagged.load(DatasetOptions(path=folder / f"out.{ending}")).items
     of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]

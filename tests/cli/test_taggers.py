@@ -103,5 +103,5 @@ def test_marks_without_a_type_need_data_of_one_type(asked):
     told, _, _ = asked("bare", IOB.replace("fever\tO", "fever\tB-Sign"))
     assert told.code == 2
     assert "marks 'B' without a type, and the data have the types Drug, Sign: keep one" in told.err
-    told, row, _ = asked("bare", IOB.replace("-Drug", ""), "--set", "dataset.tag=Drug")
+    told, row, _ = asked("bare", IOB.replace("-Drug", ""), "--fresh", "--set", "dataset.tag=Drug")
     assert (told.code, row["f1"]["value"]) == (0, 1.0)

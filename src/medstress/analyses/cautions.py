@@ -339,7 +339,6 @@ def _marks(run: Run) -> Iterator[Remark]:
                 rule="other_types",
                 where=("", "", victim),
                 sentence=sentence,
-                level="note" if n_marked else "warning",
             )
         elif not n_marked:
             yield Remark(
