@@ -18,9 +18,9 @@ from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
 from medstress.core.calls import Tagged
-from medstress.core.items import Question
+from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, entities_of
+from medstress.core.sentences import entities_of
 from medstress.core.trials import Trial
 from medstress.core.words import listed
 from medstress.store.codec import decode_answer
@@ -312,7 +312,7 @@ def _marks(run: Run) -> Iterator[Remark]:
     from medstress.tasks.sentences import EntityTagging
 
     asked = [(place.victim, t) for place, clean in run.answered.items() for t in clean]
-    taggers = dict.fromkeys(victim for victim, t in asked if isinstance(t.item, EntityUnit))
+    taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
     replies = run.folder.read(_clean_labels) if taggers else {}
     for victim in taggers:
         spec = run.manifest["victims"][victim]["task"]
