@@ -1,9 +1,6 @@
 """`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +23,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
@@ -79,13 +76,6 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     assert (row["n_items"], row["n_not_attackable"]) == (3, 1)
 
 
-def test_the_rows_are_those_of_the_entities_that_are_asked_for(medstress, folder):
-    told = medstress("check", "rows.jsonl", "--to", "out.jsonl", "--entities", "drugs")
-    assert told.code == 0
-    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
-    assert {m["type"] for row in rows for m in row["mentions"]} == {"drugs"}
-
-
 def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monkeypatch):
     monkeypatch.setattr(check_data, "MOST", 2)
     told = medstress("check", "rows.jsonl", "--to", "out.jsonl")
@@ -128,10 +118,3 @@ def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
     assert (told.code, told.out) == (2, "")
     assert sentence in told.err
     assert told.err.count("\n") == 1
-
-
-def test_tagged_texts_are_not_written(medstress, folder, said):
-    (folder / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
-    told = medstress("check", "t.iob", "--to", "out.jsonl")
-    assert told.code == 2
-    said(told.err, "--to out.jsonl", "tagged texts")

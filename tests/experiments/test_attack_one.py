@@ -1,11 +1,8 @@
 """`attack_one` says how one trial ended, and leaves nothing."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,9 +88,7 @@ VERDICTS = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_says_how_the_trial_ended_and_leaves_nothing(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_how_the_trial_ended_and_leaves_nothing(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

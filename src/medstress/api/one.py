@@ -16,9 +16,8 @@ from medstress.core import registry
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
@@ -27,8 +26,7 @@ from medstress.experiment.file.reading import check_table
 from medstress.experiment.first import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.victims import task_of
-from medstress.tasks.victim import Victim
+from medstress.tasks.victim import Victim, task_of
 
 
 @checked

@@ -20,8 +20,8 @@ from medstress.core.errors import UsageError
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.datasets.draw import draw
-from medstress.datasets.writing import row_from_question
+from medstress.datasets.rows import row_from_question
+from medstress.datasets.source import draw
 from medstress.experiment.file.config import AttackTable, EntitiesTable
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, FirstData, find_attack, read_data
@@ -31,7 +31,7 @@ from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_
 from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 SUBSTITUTION = "entity_substitution"
 SKIP = "dataset.on_bad_row=skip"

@@ -27,7 +27,7 @@ from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.parts import kind_of_datasets
 from medstress.files.reading import read_json, read_text
 from medstress.files.toml_values import toml_key, toml_value
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
@@ -35,7 +35,7 @@ _NEEDED: dict[str, dict[str, Any]] = {"entity_substitution": {"sampler": "pdws",
 """Attack -> the parameters that it cannot do without, or that the file shows."""
 _BUDGETS = ("attempts", "budget")
 """Parameters that bound the perturbed queries of an item; the first that an attack has does."""
-_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "names")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""
@@ -262,7 +262,7 @@ def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> First
 def default_attack(kind: Kind) -> str:
     """Return the attack that is made if none is named.
 
-    >>> from medstress.kinds import KINDS
+    >>> from medstress.tasks.kinds import KINDS
     >>> [default_attack(kind) for kind in KINDS]
     ['entity_substitution', 'swap_noise', 'swap_noise']
     """

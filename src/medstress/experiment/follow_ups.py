@@ -22,8 +22,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
 from medstress.store.reviews import reviews_digests
-from medstress.store.rows import EndedFollowUp
-from medstress.store.run_store import RunStore
+from medstress.store.run_store import EndedFollowUp, RunStore
 
 # -- stages ----------------------------------------------------------------------------------------
 

@@ -19,14 +19,14 @@ from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
-from medstress.datasets.iob import DOCUMENT
+from medstress.datasets.tagged import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.parts import AttackPart, make_attacks
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import Watcher, prepare, resolve
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.kinds import SIMILARITY, TAGGING
+from medstress.tasks.kinds import SIMILARITY, TAGGING
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""

@@ -1,7 +1,5 @@
 """Where fields and edits stand in what is asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -39,7 +37,7 @@ def by_place(segments: tuple[Segment, ...]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["qstab", "open_book", "medmcqa", "untagged", "chat"])
-def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(name: str) -> None:
+def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(name):
     template = load_template(name)
     task = MultipleChoice(template=template, answer_by=AnswerBy.LETTER)
     pair = found(task)
@@ -61,7 +59,7 @@ def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(n
     ]
 
 
-def test_the_letter_before_an_option_belongs_to_it() -> None:
+def test_the_letter_before_an_option_belongs_to_it():
     task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
     places = by_place(found(task).before)
     assert [text.split()[0].strip("().:") for place, text in places if place in "BCD"] == [
@@ -71,7 +69,7 @@ def test_the_letter_before_an_option_belongs_to_it() -> None:
     ]
 
 
-def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() -> None:
+def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference():
     source = "{{ stem | upper }} {% for l, o in options %}{{ o | upper }};{% endfor %}"
     template = Template(name="own.jinja", source=source, is_jinja=True)
     task = MultipleChoice(template=template, answer_by=AnswerBy.LETTER)
@@ -81,7 +79,7 @@ def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() ->
     assert edit in "WARFARIN"
 
 
-def test_a_conversation_is_explained_in_the_turn_that_shows_the_question() -> None:
+def test_a_conversation_is_explained_in_the_turn_that_shows_the_question():
     own = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
     for in_turns in (True, False):
         pair = found(Conversation(own=own, in_turns=in_turns))
@@ -90,7 +88,7 @@ def test_a_conversation_is_explained_in_the_turn_that_shows_the_question() -> No
         assert {"context", "stem", *"ABCD"} <= {each.place for each in pair.after}
 
 
-def test_outputs_are_probabilities_or_what_was_answered() -> None:
+def test_outputs_are_probabilities_or_what_was_answered():
     outputs = Outputs(names=tuple("ABCD"), key=QUESTION.key)
     wrong = Prediction(outcome=Outcome.WRONG, answer="B")
     assert outputs.read(wrong).tolist() == [0, 1, 0, 0]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
 from medstress.attacks.controls.harmless import Control
-from medstress.attacks.noise_control import control_of
+from medstress.attacks.noise_control import NonEntityNoise, has_control
 from medstress.attacks.protocol import QUESTIONS, Attack, make_attack
 from medstress.attacks.unasked import Unasked
 from medstress.core.attacked import NAME, AttackSet
@@ -23,8 +23,8 @@ from medstress.datasets.source import Loaded
 from medstress.experiment.file.config import VictimTable, victim_name
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
-from medstress.kinds import Kind
 from medstress.tasks.conversation import Conversation
+from medstress.tasks.kinds import Kind
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Wrapper, gives_scores
@@ -279,18 +279,19 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[Atta
     Returns:
         The arms, and why attacks have none.
     """
-    known, added = [part.attack.spec() for part in attacks], list[AttackPart]()
+    added: list[AttackPart] = []
     left_out: LeftOut = {}
     for part in attacks:
-        parameters = control_of(part.attack.spec())
-        if not kind.has_parts or parameters is None:
-            why = "a search perturbs no whole data set" if kind.has_parts else _NOT_TAGGED
-            if part.attack.spec()["name"] != NOISE_CONTROL and not isinstance(part.attack, Unasked):
-                left_out[part.label] = {NOISE_CONTROL: why}
+        attack = part.attack
+        if isinstance(attack, NonEntityNoise | Unasked):
             continue
-        control = make_attack(NOISE_CONTROL, parameters)
-        if control.spec() not in known:
-            known.append(control.spec())
+        if not kind.has_parts or not has_control(attack):
+            why = "a search perturbs no whole data set" if kind.has_parts else _NOT_TAGGED
+            left_out[part.label] = {NOISE_CONTROL: why}
+            continue
+        arms = (one.attack for one in (*attacks, *added))
+        if not any(isinstance(arm, NonEntityNoise) and arm.controls(attack) for arm in arms):
+            control = NonEntityNoise(of=attack.own)
             label = f"{PREFIX}{part.label}"
             added.append(AttackPart(label=label, attack=control, is_labelled=True))
     return added, left_out

@@ -41,11 +41,11 @@ from medstress.experiment.plan.parts import (
     SentenceGroupPart,
     backend_options,
 )
-from medstress.kinds import KINDS, Kind
 from medstress.store.counts import Price, Spending
 from medstress.store.run_store import RunStore
 from medstress.store.shards import KEY
 from medstress.store.shared_cache import SharedCache
+from medstress.tasks.kinds import KINDS, Kind
 from medstress.tasks.victim import Victim
 
 
