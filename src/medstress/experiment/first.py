@@ -504,13 +504,12 @@ def _function_file(given: str) -> str:
     has = f" (it has: {', '.join(offered[:_MOST_NAMED])})" if offered else ""
     if function and (function.partition(".")[0] in known or "import *" in text):
         return given
-    error = UsageError(f"--model {given}: expected file.py:function{has}")
-    near = ""
+    near, refusal = "", UsageError(f"--model {given}: expected file.py:function{has}")
     if function:
         near = did_you_mean(function, known).replace("'", f"'{file}:", 1)
-        error = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
+        refusal = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
     only = offered[:1] if not near and (not function or len(offered) == 1) else []
-    raise error.with_flag("--model", only[0]) if only else error
+    raise refusal.with_flag("--model", only[0]) if only else refusal
 
 
 def _require_file(path: Path, given: str) -> None:
