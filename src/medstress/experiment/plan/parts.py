@@ -525,4 +525,5 @@ def check_kind(
     settings = experiment.analysis
     if settings.transfer or settings.reuse or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
-    kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
+    if experiment.victim:  # classes are what a model answers
+        kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
