@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.attacks.noise import Noise, NoiseResources
+from medstress.attacks.protocol import never_wrong
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
 from medstress.core.items import OUTSIDE, Candidate, Edited, Question
-from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
@@ -251,6 +250,16 @@ def perturb(
     )
 
 
+_UNMET = {
+    "scores": "needs a victim's scores, but perturb asks no victim",
+    "attacker": "asks a model to write its edits (role 'attacker'), but perturb asks no model; "
+    "leave it out",
+    "follow_up": "edits no question, it goes on speaking after an answer, but perturb asks no "
+    "victim; leave it out",
+}
+"""Need of an attack -> why perturb cannot meet it."""
+
+
 def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
     """Check that no attack needs a victim's answers to perturb an item.
 
@@ -270,20 +279,9 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             raise UsageError(
                 f"attack {part.label!r} is for questions, but the data are {kind.name}"
             )
-        elif "scores" in attack.needs:
-            raise UsageError(
-                f"attack {part.label!r} needs a victim's scores, but perturb asks no victim"
-            )
-        elif "attacker" in attack.needs:
-            raise UsageError(
-                f"attack {part.label!r} asks a model to write its edits (role 'attacker'), but "
-                "perturb asks no model; leave it out"
-            )
-        elif "follow_up" in attack.needs:
-            raise UsageError(
-                f"attack {part.label!r} edits no question, it goes on speaking after an answer, "
-                "but perturb asks no victim; leave it out"
-            )
+        for need, why in _UNMET.items():
+            if need in attack.needs:
+                raise UsageError(f"attack {part.label!r} {why}")
 
 
 def _noise_rows(
@@ -347,25 +345,9 @@ def drawn_candidates(
 ) -> Generator[Candidate, None, None]:
     """Yield what the attack asks about an item if nothing succeeds; nothing if it cannot attack."""
     attack = part.attack
-    if attack.obstacle(item, resources):
-        return
-    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
-    steps = attack.run(item, rng, resources)
-    right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
-    try:
-        step = next(steps)
-        while True:
-            if not isinstance(step, Ask):
-                raise UsageError(
-                    f"attack {part.label!r} asks other models for its edits, but perturb asks no "
-                    "model"
-                )
-            yield from (query.candidate for query in step.queries)
-            step = steps.send(tuple(right for _ in step.queries))
-    except StopIteration:
-        return
-    finally:
-        steps.close()
+    if attack.obstacle(item, resources) is None:
+        rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
+        yield from (query.candidate for query in never_wrong(attack, item, rng, resources))
 
 
 def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
