@@ -254,8 +254,8 @@ def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_ma
 
 def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder):
     run(folder, "steady")
-    rows = rows_of(Run(folder / "run"))
-    explain(folder, *(row.trial_id for row in rows if row.verdict is Verdict.HELD))
+    held = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD]
+    explain(folder, *(row.trial_id for row in held if (row.attack, row.seed) == ("far", 0)))
     summary = Run(folder / "run").summary()
     found = {row["regime"]: row for row in summary["explanations"]["rows"]}
     for row in (found[None], found["n>0"]):
@@ -272,9 +272,9 @@ def test_an_additive_victim_has_the_values_of_its_words(folder):
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
     # Enough for every word in every context.
-    explain(folder, *(row.trial_id for row in flipped[:2]), evaluations=4000)
+    explain(folder, flipped[0].trial_id, evaluations=4000)
     successes = explained(folder)
-    assert len(successes) == 2
+    assert len(successes) == 1
     for one in successes:
         assert one.value == "probability"
         for side, expected in ((one.before, {"fever": 0.05}), (one.after, None)):

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from medstress.attacks.noise import Noise, noise_of
+from medstress.attacks.protocol import never_wrong
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
 from medstress.core.items import OUTSIDE, Candidate, Question
-from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
@@ -190,25 +189,9 @@ def drawn_candidates(
 ) -> Generator[Candidate, None, None]:
     """Yield what the attack asks about an item if nothing succeeds; nothing if it cannot attack."""
     attack = part.attack
-    if attack.obstacle(item, resources):
-        return
-    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
-    steps = attack.run(item, rng, resources)
-    right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
-    try:
-        step = next(steps)
-        while True:
-            if not isinstance(step, Ask):
-                raise UsageError(
-                    f"attack {part.label!r} asks other models for its edits, but perturb asks no "
-                    "model"
-                )
-            yield from (query.candidate for query in step.queries)
-            step = steps.send(tuple(right for _ in step.queries))
-    except StopIteration:
-        return
-    finally:
-        steps.close()
+    if attack.obstacle(item, resources) is None:
+        rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
+        yield from (query.candidate for query in never_wrong(attack, item, rng, resources))
 
 
 def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
