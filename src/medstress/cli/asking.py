@@ -40,8 +40,8 @@ def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
     from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.experiment.asking import run_tests
     from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.run import run_tests
     from medstress.report.terminal import print_table
 
     folder, plan = Path(args.folder), list[str]()
