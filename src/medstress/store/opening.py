@@ -359,9 +359,9 @@ def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     assert schema.chained is not None
     digests: dict[int, bytes] = {}
     # Trials first, because they name the row.
-    for broken in wrong_rows(db, digests) if schema is RUN else ():
-        return str(broken)
-    if (broken := first_break(db, schema.chained, whole=False)) is not None:
+    broken = next(wrong_rows(db, digests), None) if schema is RUN else None
+    broken = broken or first_break(db, schema.chained, whole=False)
+    if broken is not None:
         return str(broken)
     kept = current_root(db) if schema is RUN else None
     if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
