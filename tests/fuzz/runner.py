@@ -4,8 +4,6 @@ A case is a number of a format: the seed, the format and the number make it, so 
 again. What is wrong with a case is one sentence; a case that nothing is wrong with leaves none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import io

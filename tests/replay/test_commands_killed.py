@@ -1,7 +1,5 @@
 """`tune`, `merge` and `review --import`, killed and begun again, end as if nobody killed them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """MedFuzz killed in the middle of conversations: no turn whose answer arrived is asked again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Wrapped victims: stopped, killed and taken up again, read back call by call."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -3,8 +3,6 @@
 Loaded by the fixtures of tests/replay, tests/cli and tests/experiments.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

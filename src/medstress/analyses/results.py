@@ -29,6 +29,7 @@ from medstress.analyses.shown import (
     panel,
     table,
 )
+from medstress.tasks.scores import MEANINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +115,10 @@ class Results(Shown):
         rated = [row for row in rows if row.success is not None]
         fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
         made = scores.table_of(rows, LABELS)
+        meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
             *([made] if made else []),
-            table("results", "Results", rated, fields, n_labels=n, notes=(ATTACKABLE,)),
+            table("results", "Results", rated, fields, n_labels=n, notes=sorted(meanings)),
             table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS], n_labels=n),
             table("queries", "Queries", rows, [*LABELS, *QUERIES], n_labels=n),
         ]
@@ -198,10 +200,6 @@ def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
     return kept or diversity.diversity(cell)
 
 
-ATTACKABLE = (
-    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
-    "attacked."
-)
 LABELS: Sequence[Field[Row]] = (*attack_labels(attrgetter("key")),)
 KNOWS: Sequence[Field[Row]] = (
     column(

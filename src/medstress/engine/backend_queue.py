@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import count, islice
 
+from medstress.backends.threads import DaemonThreads
 from medstress.core.calls import FROM_CACHE, Backend, Failure, ModelIdentity, Reply, Request
 from medstress.core.errors import BackendError, UsageError
 from medstress.engine.work import Ledger, RunningWork, SharedAnswers
-from medstress.machine.daemon_threads import DaemonThreads
 
 MAX_FAILING_BATCHES = 3
 

@@ -120,7 +120,7 @@ def decode_item(text: str) -> Any:
     kind = row.pop("kind")
     if kind in _CLASSES:
         return _CLASSES[kind].decode(row)
-    from medstress.kinds import kind_named  # few runs hold items of a plug-in
+    from medstress.tasks.kinds import kind_named  # few runs hold items of a plug-in
 
     try:
         return kind_named(kind).item.decode(row)

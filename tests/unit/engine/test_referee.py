@@ -1,7 +1,5 @@
 """Searches that go on after an invalid success, and searches that nothing ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +44,7 @@ def play(trial: Trial, errs: dict[str, Reply], again: Reply = WRONG) -> tuple[li
 
 
 @pytest.fixture
-def attacked(trial_of: Make) -> Callable[..., tuple[list[CallRound], TrialResult]]:
+def attacked(trial_of):
     def run(
         errs: dict[str, Reply], again: Reply = WRONG, **given: Any
     ) -> tuple[list[CallRound], TrialResult]:
@@ -56,9 +54,7 @@ def attacked(trial_of: Make) -> Callable[..., tuple[list[CallRound], TrialResult
     return run
 
 
-def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
-    attacked: Make,
-) -> None:
+def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(attacked):
     rounds, result = attacked({f"{KEY} two": WRONG, "three": WRONG})
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 3)
@@ -72,14 +68,14 @@ def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
     assert checks == [2, 3]
 
 
-def test_without_an_unrefuted_success_the_budget_is_used(attacked: Make) -> None:
+def test_without_an_unrefuted_success_the_budget_is_used(attacked):
     _, result = attacked({f"{KEY} two": WRONG, f"{KEY} four": WRONG}, budget=4)
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, None, 4)
     assert (result.valid, result.validity_reason) == (False, "key_plus_words")
     assert result.pick is result.first_pick
 
 
-def test_an_unrefuted_success_ends_the_search_at_once(attacked: Make) -> None:
+def test_an_unrefuted_success_ends_the_search_at_once(attacked):
     rounds, result = attacked({"one": WRONG, "three": WRONG})
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (1, 1, 1)
     assert [call_round.query for call_round in rounds] == [0, 1, 1]
@@ -91,7 +87,7 @@ def test_a_search_may_end_at_an_invalid_success(attacked: Make) -> None:
     assert (result.verdict, result.valid) == (Verdict.FLIPPED, False)
 
 
-def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
+def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked):
     errs = {f"{KEY} two": WRONG, f"{KEY} four": WRONG, "five": WRONG}
     _, longest = attacked(errs, budget=5)
     assert (longest.first_success, longest.first_unrefuted_success) == (2, 5)
@@ -104,12 +100,12 @@ def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
 @pytest.mark.parametrize(
     ("again", "repeats"), [(WRONG, True), (RIGHT, False), (Failure(error="gone"), None)]
 )
-def test_both_successes_must_repeat(attacked: Make, again: Reply, repeats: bool | None) -> None:
+def test_both_successes_must_repeat(attacked, again, repeats):
     _, result = attacked({f"{KEY} two": WRONG, "three": WRONG}, again)
     assert result.repeats is repeats
 
 
-def test_exhaustive_asks_on_whatever_succeeds(attacked: Make) -> None:
+def test_exhaustive_asks_on_whatever_succeeds(attacked):
     rounds, result = attacked({f"{KEY} two": WRONG, "three": WRONG, "five": ODD},
                              sampler="exhaustive")  # fmt: skip
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 5)
@@ -124,14 +120,14 @@ def test_exhaustive_asks_on_whatever_succeeds(attacked: Make) -> None:
     assert result.repeats is True
 
 
-def test_an_unreadable_answer_is_a_success_where_asked_for(attacked: Make) -> None:
+def test_an_unreadable_answer_is_a_success_where_asked_for(attacked):
     _, result = attacked({"one": ODD}, unreadable_is_success=True)
     assert (result.verdict, result.first_success, result.n_unreadable) == (Verdict.FLIPPED, 1, 1)
     _, result = attacked({"one": ODD})
     assert (result.verdict, result.n_unreadable) == (Verdict.HELD, 1)
 
 
-def test_a_target_is_reached_by_its_letter_alone(attacked: Make) -> None:
+def test_a_target_is_reached_by_its_letter_alone(attacked):
     _, result = attacked({"one": WRONG}, goal="C")
     assert result.verdict is Verdict.HELD
     _, result = attacked({"one": Chosen(answer="C")}, goal="C")
@@ -146,9 +142,7 @@ def test_a_success_before_a_failure_stands(attacked: Make) -> None:
     assert result.note == "the server is gone"
 
 
-def test_a_probe_counts_and_is_never_a_success(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_a_probe_counts_and_is_never_a_success(by_hand, trial_of, query_of):
     told = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -161,18 +155,14 @@ def test_a_probe_counts_and_is_never_a_success(
     assert (result.first_success, result.n_asked) == (2, 2)
 
 
-def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
-    by_hand: Make, trial_of: Make
-) -> None:
+def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(by_hand, trial_of):
     attack = by_hand(("bad",), ("bad",), ends="all")
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert [(p.is_success, p.reached_goal) for (p,) in attack.told] == [(True, False)] * 2
     assert (result.first_success, result.n_asked) == (1, 2)
 
 
-def test_of_unknown_validity_the_search_does_not_go_on(
-    by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_unknown_validity_the_search_does_not_go_on(by_hand, trial_of, monkeypatch):
     attack = by_hand(("bad",), ("bad",), ends="valid")
     monkeypatch.setattr(type(attack), "validity", lambda *_: Validity())
     _, result = play(trial_of(attack), {"bad": WRONG})
@@ -203,15 +193,13 @@ def test_only_those_who_can_vouch_make_a_success_valid(
     assert result.validity_reason == said.reason
 
 
-def test_an_unreadable_answer_is_never_valid_by_rule(attacked: Make) -> None:
+def test_an_unreadable_answer_is_never_valid_by_rule(attacked):
     _, result = attacked({"one": ODD}, unreadable_is_success=True)
     assert (result.verdict, result.valid) == (Verdict.FLIPPED, None)
     assert result.first_unrefuted_success == 1
 
 
-def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(
-    by_hand: Make, trial_of: Make
-) -> None:
+def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(by_hand, trial_of):
     def body(item: Any, rng: Any) -> Any:
         raise TrialError("it needs scores")
         yield
@@ -220,7 +208,7 @@ def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(
     assert (result.verdict, result.at, result.note) == (Verdict.FAILED, "attack", "it needs scores")
 
 
-def test_what_was_left_out_is_recorded(attacked: Make) -> None:
+def test_what_was_left_out_is_recorded(attacked):
     _, result = attacked({}, variants="exclude")
     assert result.n_excluded == {"key_plus_words": 2}
     _, result = attacked({}, variants="exclude", max_edit_distance=8)
@@ -232,7 +220,7 @@ def test_what_was_left_out_is_recorded(attacked: Make) -> None:
     assert result.n_excluded == {}
 
 
-def test_the_first_success_is_stored_apart_only_where_it_is_not_the_pick(attacked: Make) -> None:
+def test_the_first_success_is_stored_apart_only_where_it_is_not_the_pick(attacked):
     _, result = attacked({f"{KEY} two": WRONG, "three": Chosen(answer="C")})
     record = result.as_record()
     assert record["first_after"][0] == "B"

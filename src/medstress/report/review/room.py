@@ -17,7 +17,6 @@ from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.kinds import Kind, kind_of_all
 from medstress.report.review import sample as samples
 from medstress.report.review.blinding import code
 from medstress.report.review.controls import default_number, plant
@@ -27,6 +26,7 @@ from medstress.report.review.records import Record, answer_records, judge_record
 from medstress.report.review.sample import ADJUDICATE, ANSWER
 from medstress.report.review.shown import Shown, planted, shown
 from medstress.store.reviews import ReviewStore
+from medstress.tasks.kinds import Kind, kind_of_all
 
 
 @dataclass(frozen=True, kw_only=True)
