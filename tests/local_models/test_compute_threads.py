@@ -1,7 +1,5 @@
 """How many cores work in the thread that computes."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.entities.processor import in_compute_thread

@@ -1,15 +1,11 @@
 """Whole models whose linear layers multiply with oneDNN answer as those with torch's own."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from medstress.backends.local.transformers import TransformersBackend
-from medstress.core.calls import Score, Scored
+from medstress.core.calls import Scored
 from medstress.entities import processor
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -20,13 +16,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "alibi", "t5", "bart"])
-def test_answers_are_those_of_torchs_own_layers(
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-    questions: Callable[[int], list[Score]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_answers_are_those_of_torchs_own_layers(name, open_tiny, questions, monkeypatch):
     calls, asked = questions(12), list[int]()
     product = processor.product
 

@@ -14,8 +14,8 @@ from seqeval.metrics import f1_score
 from medstress.analyses.scores import Sample
 from medstress.attacks.noise import NEIGHBOURS, KeyboardNoise, NoiseResources, SwapNoise
 from medstress.core.seeding import rng_for
-from medstress.datasets.iob import load
 from medstress.datasets.source import DatasetOptions
+from medstress.datasets.tagged import load
 from medstress.tasks.scores import ENTITIES
 from samples import sentence
 

@@ -3,8 +3,6 @@
 The real kills of `test_kill.py` fall where the time is spent; here every place has its turn.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Answers about sentences and pairs that are only numbers, as samples of their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

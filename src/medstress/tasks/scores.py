@@ -331,18 +331,6 @@ class _Entities(Scoring):
         """The types of gold entities."""
         return sorted({span[2] for labels in dict.fromkeys(gold) for span in _spans(labels)[0]})
 
-    def warning(
-        self, clean: Mapping[str, Estimate], place: Place, n: int, parts: Sequence[str]
-    ) -> str | None:
-        """Name a model that marks no entity of the data's types, as wrong names of types do."""
-        if clean["precision"].n or not clean["recall"].n:
-            return None
-        return (
-            f"{place.victim} marks no entity of the types {', '.join(parts)} in {place.dataset}: "
-            "if it calls them otherwise, translate with labels = {ITS_TYPE = "
-            '"TYPE_OF_THE_DATA"} in [[victim]].'
-        )
-
 
 ENTITIES = _Entities(
     counts="entities, those of the data and those of the model, in every seed",

@@ -9,6 +9,7 @@ from typing import Any
 from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import OUTSIDE, EditedTexts
+from medstress.core.label_schemes import are_bare
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import TaggedCandidate, entities_of
 from medstress.tasks.multiple_choice import Flow
@@ -20,7 +21,7 @@ class EntityTagging:
 
     An entity is found if the victim marks exactly its tokens with its type (strict match). Types
     that the data do not annotate are read as outside, so that a victim that knows more types than
-    the data is not penalised.
+    the data is not penalised. Marks without a type (B, I) are of the data's only type.
     """
 
     types: tuple[str, ...]
@@ -40,6 +41,11 @@ class EntityTagging:
         """Ask for the labels of one candidate, and look for its entity."""
         (reply,) = yield (Request(Tag(candidate.tokens)),)
         assert isinstance(reply, Tagged)
+        if len(reply.labels) != len(candidate.tokens):
+            raise UsageError(
+                f"the model returned {len(reply.labels)} labels for the {len(candidate.tokens)} "
+                f"words of {self.listing(candidate)[:60]!r}; expected one for each word"
+            )
         labels = self.read(reply.labels)
         entity = candidate.entity
         if entity is None:
@@ -53,12 +59,28 @@ class EntityTagging:
         )
 
     def read(self, labels: Sequence[str]) -> list[str]:
-        """Translate a victim's labels to the types of the data."""
+        """Translate a victim's labels to the types of the data.
+
+        Raises:
+            UsageError: a mark without a type may be of several.
+        """
         read = []
         for label in labels:
-            type_ = self.names.get(label[2:], label[2:])
+            type_ = self.type_of(label)
             read.append(f"{label[0]}-{type_}" if type_ in self.types else OUTSIDE)
         return read
+
+    def type_of(self, label: str) -> str:
+        """Return the type that a victim's label means, by the data's names; empty for O."""
+        if label == OUTSIDE or len(label) > 1:
+            return self.names.get(label[2:], label[2:])
+        if len(self.types) > 1:
+            raise UsageError(
+                f"the model marks {label!r} without a type, and the data have the types "
+                f"{', '.join(self.types)}: keep one of them with types in [[dataset]], as in types "
+                f'= ["{self.types[0]}"]'
+            )
+        return self.types[0] if self.types else ""
 
     def check(self, victim: str, labels: Sequence[str]) -> None:
         """Check that a model's labels cover the types of the data.
@@ -72,6 +94,9 @@ class EntityTagging:
         """
         theirs = [label for label in labels if label != OUTSIDE]
         data = ", ".join(self.types)
+        if are_bare(theirs, "iob2"):
+            self.read(theirs)
+            return
         for label in theirs:
             if label[:2] not in ("B-", "I-") or not label[2:]:
                 raise UsageError(

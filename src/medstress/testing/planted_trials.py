@@ -340,11 +340,8 @@ class Planted:
     reviews: Sequence[Review] = ()
     rooms: Sequence[Mapping[str, Any]] = ()
     other_counts: Mapping[Any, Mapping[str, int]] = field(default_factory=dict)
-    role_counts: Mapping[Any, Any] = field(default_factory=dict)
     spending: Sequence[Any] = ()
-    totals: Mapping[str, int] = field(default_factory=dict)
     n_from_cache: int = 0
-    calls_per_query: Mapping[str, float] = field(default_factory=dict)
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)

@@ -1,7 +1,5 @@
 """Work handed to a daemon thread counts from the moment it is submitted."""
 
-from __future__ import annotations
-
 import threading
 
 from medstress.backends.threads import DaemonThreads, is_working

@@ -1,7 +1,5 @@
 """Tagged texts and sentence pairs: their contract, and where an entity stands after edits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -116,15 +114,13 @@ def test_a_sentence_has_a_unit_an_entity_and_without_any_one_for_itself() -> Non
         ),
     ],
 )
-def test_a_broken_tagged_text_is_refused_in_one_sentence(
-    changes: dict[str, Any], where: str, said
-) -> None:
+def test_a_broken_tagged_text_is_refused_in_one_sentence(changes, where, said):
     with pytest.raises(DataError) as caught:
         tagged(**changes)
     said(str(caught.value), where)
 
 
-def test_the_hash_depends_on_tokens_and_labels_alone() -> None:
+def test_the_hash_depends_on_tokens_and_labels_alone():
     assert tagged(id="other", metadata={"document": 1}).hash == tagged().hash
     assert tagged(labels=("O",) * 4).hash != tagged().hash
     assert tagged(tokens=("Salicylic", "acid", "aspirin", "hepled")).hash != tagged().hash
@@ -146,9 +142,7 @@ def pair(**changes: Any) -> SentencePair:
         ({"low": 5.0}, "item 'p1'"),
     ],
 )
-def test_a_broken_pair_is_refused_in_one_sentence(
-    changes: dict[str, Any], where: str, said
-) -> None:
+def test_a_broken_pair_is_refused_in_one_sentence(changes, where, said):
     with pytest.raises(DataError) as caught:
         pair(**changes)
     said(str(caught.value), where)

@@ -1,7 +1,5 @@
 """All that models compute on the processor happens in one thread."""
 
-from __future__ import annotations
-
 import os
 import threading
 

@@ -19,8 +19,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
-from medstress.datasets.draw import draw
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.entities.groups import LABEL, NoNames, typed_options
 from medstress.experiment.file.config import (
     AttackTable,
