@@ -62,11 +62,17 @@ def test_one_field_is_perturbed_and_the_others_stay(field: str, changed: set[str
     new = texts(made(**UPPER, field=field))
     names = ("context", "stem", "passage", "options")
     assert {name for name in names if getattr(new, name) != getattr(ITEM, name)} == changed
-    fields = {"options": ("A", "B"), "question": ("context", "stem")}.get(field, (field,))
-    assert {edit.field for edit in new.edits} == set(fields)
-    attack = made(name="swap_noise", field=field)
-    assert attack.label_parameters()["field"] == (None if field == "question" else field)
-    assert (attack.goal_for(ITEM), attack.asks_copy_of(ITEM)) == (Untargeted(), False)
+    shown = {"options": ("A", "B"), "question": ("context", "stem")}.get(field, (field,))
+    assert {edit.field for edit in new.edits} == set(shown)
+
+
+def test_the_key_is_perturbed_like_every_option() -> None:
+    new = texts(made(**UPPER, field="options"))
+    assert new.options == ("REST", "ASPIRIN")
+    assert [(edit.field, edit.replacement) for edit in new.edits] == [
+        ("A", "REST"),
+        ("B", "ASPIRIN"),
+    ]
 
 
 def test_an_edit_that_would_make_two_options_equal_is_not_made() -> None:
@@ -161,6 +167,19 @@ def test_a_field_without_text_is_an_obstacle() -> None:
         "passage": "the question has no passage",
         "options": None,
     }
+
+
+def test_a_question_is_attacked_like_every_question() -> None:
+    attack = made(name="swap_noise")
+    assert (attack.goal_for(ITEM), attack.asks_copy_of(ITEM)) == (Untargeted(), False)
+    assert attack.is_copy
+    assert "names" not in attack.needs
+    # The default field is no part of labels.
+    fields = [
+        made(name="swap_noise", **keys).label_parameters()["field"]
+        for keys in ({}, {"field": "stem"})
+    ]
+    assert fields == [None, "stem"]
 
 
 def test_noise_without_its_resources_is_a_defect() -> None:
