@@ -115,7 +115,6 @@ def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
     run = ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
     arms = {label for label in labels(run) if label != "random"}
     assert arms == {f"random / {name}" for name in (wanted or ())}
-    assert ("no_control" in rules(run)) == (wanted is False)
 
 
 def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> None:

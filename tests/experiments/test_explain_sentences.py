@@ -21,7 +21,7 @@ from medstress.experiment.explain.explanation import Settings
 from medstress.experiment.explain.plan import Selection
 from medstress.experiment.explain.run import run_explanations
 from medstress.experiment.prepare import Watcher
-from medstress.report.explained import explanation_page
+from medstress.report.page import page_of
 from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical
@@ -122,7 +122,7 @@ def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     # A pair has no right answer and no options, and no attack on it fails.
     result = Run.open(tmp_path / "run").of(EXPLANATIONS)
     assert result is not None
-    text = explanation_page(result, "sts")
+    text = page_of(result, "sts").partition("<main")[2].partition("</main>")[0]
     assert "the score" in text
     assert "right answer" not in text
     assert "option that was answered" not in text

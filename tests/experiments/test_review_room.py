@@ -14,10 +14,10 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.report.local_pages import protected
+from medstress.report.review.answers import reviews_from
 from medstress.report.review.offline import import_answers
 from medstress.report.review.room import disputed_room, make_room
 from medstress.report.review.routes import routes
-from medstress.report.review.verdicts import reviews_from
 from medstress.stats.estimate import wilson
 from medstress.store.reviews import ReviewStore
 from rows import rows_of

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +53,14 @@ def _order(label: str) -> tuple[str | float, ...]:
     return tuple(float(part) if i % 2 else part for i, part in enumerate(parts))
 
 
-class Analysis(Protocol[R_co]):
+@dataclass(frozen=True, slots=True)
+class Analysis(Generic[R_co]):
     """One capability: a typed result of a run, which shows itself (`medstress.analyses.shown`)."""
 
     name: str
     """Key in `summary --json`, and anchor in the report."""
-
-    def compute(self, run: Run) -> R_co | None:
-        """Return the result; None where the run has nothing of the kind."""
+    compute: Callable[[Run], R_co | None]
+    """Returns the result; None where the run has nothing of the kind."""
 
 
 class Stored(Protocol):
@@ -151,12 +151,12 @@ class Run:
         Numbers in labels are sorted as numbers: n=-30 comes before n=-2.
         """
         trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
-        of_arm: dict[Arm, list[Trial]] = {}  # seeds share a list
+        of_arm: dict[int, list[Trial]] = {}  # seeds share a list; to hash an arm takes long
         for trial in self.trials:
             arm = trial.arm
-            if arm not in of_arm:
-                of_arm[arm] = trials[arm.place, arm.attack.label]
-            of_arm[arm].append(trial)
+            if id(arm) not in of_arm:
+                of_arm[id(arm)] = trials[arm.place, arm.attack.label]
+            of_arm[id(arm)].append(trial)
         return [Cell.of(trials[key]) for key in sorted(trials, key=lambda k: (k[0], _order(k[1])))]
 
     @cached_property
@@ -284,38 +284,26 @@ class Cell:
         first: query of the first success, `NEVER` without one.
     """
 
-    __slots__ = (
-        "answered",
-        "arm",
-        "eligible",
-        "first",
-        "lacks",
-        "mute",
-        "open_clean",
-        "queries",
-        "seeds",
-        "trials",
-        "units",
-        "unread",
-        "unseen",
-    )
     _MASKS = ("eligible", "answered", "open_clean", "lacks", "mute", "unseen", "unread")
     _COLUMNS = (*_MASKS, "queries", "first")
+    __slots__ = (*_COLUMNS, "arm", "seeds", "trials", "units")
+    eligible: Mask
+    answered: Mask
+    open_clean: Mask
+    lacks: Mask
+    mute: Mask
+    unseen: Mask
+    unread: Mask
+    queries: NDArray[np.int64]
+    first: NDArray[np.int64]
 
     def __init__(self, trials: Sequence[Trial], units: Units, columns: Mapping[str, Any]) -> None:
         self.trials = tuple(trials)
         self.units = units
         self.arm: Arm = trials[0].arm
         self.seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
-        self.queries: NDArray[np.int64] = columns["queries"]
-        self.mute: Mask = columns["mute"]
-        self.unseen: Mask = columns["unseen"]
-        self.eligible: Mask = columns["eligible"]
-        self.answered: Mask = columns["answered"]
-        self.open_clean: Mask = columns["open_clean"]
-        self.lacks: Mask = columns["lacks"]
-        self.unread: Mask = columns["unread"]
-        self.first: NDArray[np.int64] = columns["first"]
+        for name in self._COLUMNS:
+            setattr(self, name, columns[name])
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Cell:

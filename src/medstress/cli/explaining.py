@@ -132,9 +132,9 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
-    from medstress.analyses.as_json import as_json
     from medstress.analyses.explanations import EXPLANATIONS
     from medstress.analyses.run import Run
+    from medstress.analyses.shown import as_json
     from medstress.cli.screen import screen
     from medstress.report.terminal import print_table
 
@@ -168,15 +168,16 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
 
 
 def _write(name: str, explanations: Explanations | None, to: Path) -> None:
+    from medstress.analyses.exported import TOKENS, token_rows
     from medstress.analyses.shown import Shown
     from medstress.files.frames import write_rows
     from medstress.files.writing import write_text
-    from medstress.report.explained import COLUMNS, explanation_page, token_rows
+    from medstress.report.page import page_of
 
     if to.suffix != PAGE:
-        write_rows(token_rows(explanations), to, COLUMNS)
+        write_rows(token_rows(explanations), to, TOKENS)
         return
     try:
-        write_text(to, explanation_page(explanations or Shown(), name))
+        write_text(to, page_of(explanations or Shown(), name))
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --out") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.core.words import command
 
 if TYPE_CHECKING:  # --help is instant
-    from medstress.analyses.performance import Performance
+    from medstress.analyses.summary import Performance
 
 _ROOM = 2
 """A limit that stopped a run is proposed so many times as high."""

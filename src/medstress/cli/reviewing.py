@@ -85,7 +85,7 @@ def _import(folder: Path, path: Path) -> int:
 
 def _agreement(folder: Path) -> int:
     review = Run.open(folder).of(REVIEW)
-    tables = [] if review is None else review.tables()
+    tables = [] if review is None else [one for one in review.tables() if one.rows]
     if not tables:
         raise UsageError(f"{folder}: nobody has judged anything yet; start with: medstress review")
     for table in tables:

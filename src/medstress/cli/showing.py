@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medstress.analyses.names import capital
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.success import FAIL_AGAIN, fails_again
-from medstress.analyses.summary import exit_code
+from medstress.analyses.summary import PERFORMANCE, exit_code
 from medstress.cli.going_on import raised, reached, run_again
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError

@@ -36,7 +36,7 @@ def test_cli(args: argparse.Namespace) -> int:
         return 0
     keep_summary(Path(args.folder))
     tests, out = Run.open(Path(args.folder)).of(SIGNIFICANCE), screen()
-    for table in tests.tables() if tests else ():
+    for table in [one for one in tests.tables() if one.rows] if tests else ():
         print_table(out.console, table)
         print()
     for remark in tests.remarks() if tests else ():

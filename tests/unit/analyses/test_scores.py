@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.analyses.as_json import FLAT
+from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, table_of
+from medstress.analyses.shown import FLAT
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
 from medstress.testing.planted_trials import SWAP, arm, paired, planted_run, tagged, trial
@@ -59,6 +61,22 @@ def test_questions_have_no_scores_of_a_data_set() -> None:
     assert scores(run, run.cells[0]) is None
     lines = [Line.of(run, run.cells[0])]
     assert (table_of(lines, []), charts(lines)) == (None, [])
+
+
+@pytest.mark.parametrize("of_pairs", [False, True])
+def test_other_kinds_have_tables_and_pictures_of_their_own_alone(of_pairs: bool) -> None:
+    """No attack success of zeros, and no recall that is called accuracy."""
+    trials = sentences(40, MEASURED)
+    if of_pairs:
+        trials = [paired(i, MEASURED, i / 10, i / 10, 2 + i % 3) for i in range(40)]
+    results = planted_run(trials).of(RESULTS)
+    assert results is not None
+    tables = [one for one in results.tables() if one.rows]
+    assert [one.name for one in tables] == ["scores", "outcomes", "queries"]
+    headings = " ".join(column.heading for column in tables[0].columns)
+    assert not re.search("ASR|Accuracy|Lost", headings)
+    (chart,) = (one for one in results.charts() if one.points)
+    assert (chart.name, chart.unit) == ("scores", not of_pairs)
 
 
 def test_a_tagger_that_forgets_perturbed_words_loses_all() -> None:

@@ -9,7 +9,7 @@ from medstress.core.items import Question
 from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.report.review.controls import default_number
-from medstress.report.review.page import room_page
+from medstress.report.review.offline import room_page
 from medstress.report.review.shown import planted, shown
 
 QUESTION = Question(
