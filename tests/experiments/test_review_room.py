@@ -345,7 +345,7 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     arguments = ["review", str(folder), "--sample", "4"]
     assert medstress_cli([*arguments, "--export", str(page)]) == 0
     text = page.read_text("utf-8")
-    assert "connect-src &#39;none&#39;" in text
+    assert "connect-src 'none'" in text
     assert "VICTIM-LABEL" not in text
     opened = Opened(folder, sample=4)
     assert data_of(text)["room"] == opened.room.id

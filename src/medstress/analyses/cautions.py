@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from medstress.analyses.names import ITEMS, QUESTIONS, Noun, attack_names
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import HIDDEN, Remark, Shown
 from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.trials import Trial
+from medstress.core.trials import Queries, Trial
 from medstress.core.words import listed
 from medstress.store.shards import SHARDS, shard_of
 
@@ -47,18 +47,13 @@ class Cautions(Shown):
         return self.sentences
 
 
-class CautionsOfRun:
-    """What to know of a run before its numbers."""
-
-    name = "cautions"
-
-    def compute(self, run: Run) -> Cautions | None:
-        """Apply every rule; None if none holds."""
-        remarks = [remark for rule in RULES for remark in rule(run)]
-        return Cautions(sentences=remarks) if remarks else None
+def cautions_of(run: Run) -> Cautions | None:
+    """Apply every rule; None if none holds."""
+    remarks = [remark for rule in RULES for remark in rule(run)]
+    return Cautions(sentences=remarks) if remarks else None
 
 
-CAUTIONS = CautionsOfRun()
+CAUTIONS = Analysis("cautions", cautions_of)
 
 
 def _incomplete(run: Run) -> Iterator[Remark]:
@@ -157,7 +152,7 @@ def unread_models(run: Run) -> dict[str, str]:
         mute = dict.fromkeys(
             called[cell.attack.label]
             for cell in run.attacks
-            if cell.place.victim == victim and _is_mute(cell.trials)
+            if cell.place.victim == victim and _is_mute(cell)
         )
         if clean and all(clean):
             unread[victim] = victim
@@ -167,10 +162,10 @@ def unread_models(run: Run) -> dict[str, str]:
     return unread
 
 
-def _is_mute(trials: Sequence[Trial]) -> bool:
+def _is_mute(cell: Cell) -> bool:
     """Return whether edits were answered, and not one answer could be read."""
-    n_answered = sum(t.queries.asked - t.queries.failed for t in trials)
-    return 0 < n_answered <= sum(t.queries.unreadable for t in trials)
+    q = Queries(*cell.queries.sum(axis=0).tolist())
+    return 0 < q.asked - q.failed <= q.unreadable
 
 
 def _unread(run: Run) -> Iterator[Remark]:

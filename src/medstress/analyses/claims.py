@@ -185,8 +185,8 @@ class Claim:
     @property
     def p(self) -> float | None:
         """Of no difference, which says nothing of closeness."""
-        has_p = isinstance(self.measured, Difference) and self.judge is not CLOSE
-        return self.measured.p if has_p else None
+        measured = self.measured
+        return measured.p if isinstance(measured, Difference) and self.judge is not CLOSE else None
 
     @property
     def finding(self) -> Finding:

@@ -200,7 +200,7 @@ def contrasts(
 
 def _ended(cell: Cell) -> Mask:
     """Return which trials are more than a measurement and could be attacked."""
-    return cell.mask(lambda t: t.verdict not in (Verdict.MEASURED, Verdict.NOT_ATTACKABLE))
+    return ~cell.has(Verdict.MEASURED, Verdict.NOT_ATTACKABLE)
 
 
 class _Good(NamedTuple):

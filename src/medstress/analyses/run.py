@@ -32,6 +32,7 @@ from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+_PLACES = {verdict: i for i, verdict in enumerate(Verdict)}
 NEVER = int(np.iinfo(np.int64).max)
 """The query of a first success that never came."""
 LEDGER = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
@@ -280,12 +281,14 @@ class Cell:
         mute: attacked, and none of its answers could be read.
         unseen: attacked, and the model saw probes or the same text alone.
         unread: the first success is an unreadable answer.
+        ended: place of its `Verdict` in the order of that class.
+        lost_clean: the clean item got no answer.
         queries: a `Queries` of each trial, shape (n, 10).
         first: query of the first success, `NEVER` without one.
     """
 
     _MASKS = ("eligible", "answered", "open_clean", "lacks", "mute", "unseen", "unread")
-    _COLUMNS = (*_MASKS, "queries", "first")
+    _COLUMNS = (*_MASKS, "ended", "lost_clean", "queries", "first")
     __slots__ = (*_COLUMNS, "arm", "seeds", "trials", "units")
     eligible: Mask
     answered: Mask
@@ -294,6 +297,8 @@ class Cell:
     mute: Mask
     unseen: Mask
     unread: Mask
+    ended: NDArray[np.int64]
+    lost_clean: Mask
     queries: NDArray[np.int64]
     first: NDArray[np.int64]
 
@@ -313,10 +318,11 @@ class Cell:
         number = [alike.setdefault((t.verdict, t.at), len(alike)) for t in trials]
         one_of = dict(zip(number, trials, strict=True))
         marks = [
-            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost)
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, not t.is_asked_clean)
             for t in (one_of[i] for i in range(len(alike)))
         ]
-        eligible, answered, open_clean, lost = np.array(marks, dtype=bool)[number].T
+        eligible, answered, open_clean, lost, lost_clean = np.array(marks, dtype=bool)[number].T
+        ended = np.array([_PLACES[one_of[i].verdict] for i in range(len(alike))])[number]
         unread = np.array([t.first is not None and _is_unread(t) for t in trials], dtype=bool)
         queries = np.array([t.queries for t in trials], dtype=np.int64)
         q = Queries(*queries.T)
@@ -333,6 +339,8 @@ class Cell:
             "mute": eligible & (read > 0) & (read <= q.unreadable),
             "unseen": unseen,
             "unread": unread,
+            "ended": ended,
+            "lost_clean": lost_clean,
             "queries": queries,
             "first": first,
         }
@@ -435,9 +443,9 @@ class Cell:
         """Return which trials something holds of."""
         return np.array([holds(trial) for trial in self.trials], dtype=bool)
 
-    def count(self, *verdicts: Verdict) -> int:
-        """Count the trials that ended in some ways."""
-        return sum(trial.verdict in verdicts for trial in self.trials)
+    def has(self, *verdicts: Verdict) -> Mask:
+        """Return which trials ended in one of some ways."""
+        return np.isin(self.ended, [_PLACES[verdict] for verdict in verdicts])
 
     def items(self, kept: Mask | None = None) -> int:
         """Count the items, of all trials or of some."""
@@ -449,20 +457,10 @@ class Cell:
 
         One whose clean item was answered if there is one, then the smallest seed and repeat.
         """
-        order = sorted(
-            range(len(self.trials)),
-            key=lambda i: (
-                not self.answered[i],
-                self.trials[i].arm.seed or 0,
-                self.trials[i].repeat,
-            ),
-        )
+        drawn = np.array([(t.arm.seed or 0, t.repeat) for t in self.trials], dtype=np.int64).T
+        order = np.lexsort((drawn[1], drawn[0], ~self.answered))
         kept = np.zeros(len(self.trials), dtype=bool)
-        seen: set[int] = set()
-        for i in order:
-            item = int(self.units[1][i])
-            kept[i] = item not in seen
-            seen.add(item)
+        kept[order[np.unique(self.units[1][order], return_index=True)[1]]] = True
         cell = self.where(kept)
         assert cell is not None
         return cell

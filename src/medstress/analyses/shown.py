@@ -110,13 +110,13 @@ class Field(Generic[R_contra]):
 
 def column(
     heading: str,
-    read: str | Callable[[R], Value | Entry],
+    read: str | Callable[[Any], Value | Entry],
     form: Form = "text",
     tip: str = "",
     *,
     key: str = "",
     wide: bool = False,
-) -> Field[R]:
+) -> Field[Any]:
     """Return a column that is read from rows by a path, or by a function.
 
     A path names attributes, keys, or places in a tuple: `rates.accuracy`, `0.victim`. It reads None

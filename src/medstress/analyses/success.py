@@ -83,8 +83,9 @@ class Counts:
 
 def counts(cell: Cell) -> Counts:
     """Count the trials of a cell."""
-    lost = Counter(trial.verdict for trial in cell.trials if not trial.is_asked_clean)
-    ended = Counter(trial.verdict for trial in cell.trials)
+    n_ended = np.bincount(cell.ended, minlength=len(Verdict)).tolist()
+    n_lost = np.bincount(cell.ended[cell.lost_clean], minlength=len(Verdict)).tolist()
+    ended, lost = (dict(zip(Verdict, numbers, strict=True)) for numbers in (n_ended, n_lost))
     queries = Queries(*cell.queries.sum(axis=0).tolist())
     return Counts(
         n_items=cell.items(),
@@ -92,7 +93,7 @@ def counts(cell: Cell) -> Counts:
         n_already_wrong=ended[Verdict.ALREADY_WRONG],
         n_not_attackable=ended[Verdict.NOT_ATTACKABLE],
         n_unreadable_at_baseline=ended[Verdict.UNREADABLE],
-        n_failed_at_baseline=lost.total(),
+        n_failed_at_baseline=sum(n_lost),
         n_eligible=int(cell.eligible.sum()),
         n_flipped=ended[Verdict.FLIPPED],
         n_held=ended[Verdict.HELD],
@@ -227,7 +228,7 @@ class Success:
 def success(cell: Cell) -> Success:
     """Estimate ASR(B) = flipped within B / eligible, for the budget and every smaller one."""
     reading = cell.read("asr")
-    decided = cell.mask(lambda t: t.verdict in (Verdict.FLIPPED, Verdict.HELD))
+    decided = cell.has(Verdict.FLIPPED, Verdict.HELD)
     queries = [trial.first.query for trial in cell.trials if trial.first is not None]
     changes = list(_probability_changes(cell))
     return Success(

@@ -502,8 +502,10 @@ def _reused(
 
     Answers about rankings that later trials have changed are left out, as if not asked yet.
     """
+    if not sizes:
+        return []
     trials = _eligible(cell)
-    tops = cross_fitted(trials, max(sizes, default=0))
+    tops = cross_fitted(trials, max(sizes))
     path = {trial.item.id: trial.path[:2] for trial in trials}
     current = {
         item: one

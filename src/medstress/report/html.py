@@ -131,4 +131,5 @@ def inlined(package: str, script: str, style: str, *more: str) -> dict[str, Mark
 def as_script(value: Any) -> str:
     """Return JSON for a script element of a page: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode("utf-8", "replace").decode("utf-8")  # no file holds a lone surrogate
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
