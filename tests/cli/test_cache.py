@@ -1,7 +1,5 @@
 """Runs that share answers, and `medstress cache`."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing
@@ -70,13 +68,6 @@ def test_only_what_a_run_lacks_is_paid_for(bench, medstress, shared, workbench):
     assert queries["asked"] == queries["paid"] + queries["cached"]
     assert 0 < queries["paid"] <= len(bench.received()) - n
     assert queries["cached"] > 0
-
-
-def test_a_limit_counts_only_what_was_computed(bench, medstress, shared):
-    bench.tables["experiment"]["max_queries"] = 1
-    other = bench.root / "other"
-    assert medstress(*bench.arguments(out=other)).code == 0
-    assert bench.summary(other)["experiment"]["complete"]
 
 
 def test_failures_are_never_shared(bench, medstress):
@@ -157,10 +148,3 @@ def test_a_wrong_command_is_one_sentence(medstress, shared, arguments, sentence)
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith(f"medstress: {sentence}")
     assert told.err.count("\n") == 1
-
-
-def test_a_folder_without_a_cache_is_one_sentence(medstress, tmp_path, said):
-    told = medstress("cache", "info", "--path", tmp_path)
-    said(told.err)
-    assert told.code == 2
-    assert not (tmp_path / FILE).exists()

@@ -1,12 +1,9 @@
 """`medstress check`: what it says of data with planted answers, and the command it ends with."""
 
-from __future__ import annotations
-
 import json
 import shlex
 
 import pytest
-from rich.cells import cell_len
 
 WORDS = ("one", "two", "three", "four")
 IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"
@@ -100,19 +97,6 @@ def test_a_run_attacks_what_the_check_calls_attackable(checked, medstress):
     assert ran == named
 
 
-def test_five_rows_are_shown_as_understood_within_80_columns(medstress, write):
-    options = ("warfarin", "aspirin " * 40, "阿司匹林" * 30, "red \x1b[31m\u202e")
-    rows = [question(f"q{n}", options, stem=f"Number {n}? " + "long " * 99) for n in range(7)]
-    told = medstress("check", write("data.jsonl", rows))
-    assert "\x1b" not in told.out
-    lines = told.out.splitlines()
-    assert max(map(cell_len, lines)) <= 80
-    assert [line for line in lines if line.endswith(", key A")] == [
-        f"{n}  q{n - 1}, key A" for n in range(1, 6)
-    ]
-    assert lines.count(" * A     warfarin  [drugs: warfarin]") == 5
-
-
 def test_a_sample_is_said_to_be_one(checked, medstress):
     found = checked(QUESTIONS, "--limit", "3")
     assert (found["n_items"], found["n_checked"], len(found["first"])) == (7, 3, 3)
@@ -145,12 +129,6 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     skipping = left_out.out
     assert "a run leaves them out" in skipping
     assert "stops there" not in skipping
-
-
-def test_the_next_command_proposes_no_attack_that_needs_a_model_of_its_own(checked):
-    numbers = [question(f"q{n}", ("1", "2", "3", "4"), stem="1 + 1?") for n in range(3)]
-    assert attackable(checked(numbers))[("medfuzz", "all")] == 3
-    assert checked(numbers)["next"] == "medstress list attacks"
 
 
 @pytest.mark.parametrize(
@@ -195,18 +173,6 @@ def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
 
 
-def test_data_in_which_nothing_can_be_attacked_lead_to_other_recognisers(medstress, write):
-    told = medstress("check", write("data.iob", "We\tO\ndo\tO\n\nAs\tB-X\n\n"))
-    assert told.code == 0
-    assert "nothing here can be attacked" in told.out
-    assert told.out.splitlines()[-1] == "next: medstress list recognisers"
-
-
-def test_nothing_is_written(checked, tmp_path):
-    checked(QUESTIONS)
-    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
-
-
 @pytest.mark.parametrize(
     ("flags", "word"),
     [
@@ -223,22 +189,3 @@ def test_wrong_flags_are_refused_in_one_sentence(medstress, write, said, flags, 
     told = medstress("check", write("data.jsonl", QUESTIONS), *flags)
     assert (told.code, told.out) == (2, "")
     said(told.err, word)
-
-
-def test_groups_are_for_questions(medstress, write, said):
-    told = medstress("check", write("data.iob", IOB), "--entities", "drugs")
-    assert told.code == 2
-    said(told.err, "--entities", "tagged texts")
-
-
-def test_an_unknown_file_is_refused_with_a_suggestion(medstress, write, said):
-    write("data.jsonl", QUESTIONS)
-    told = medstress("check", "dta.jsonl")
-    assert told.code == 2
-    said(told.err, "dta.jsonl", "data.jsonl")
-
-
-def test_an_experiment_file_is_no_data(medstress, write, said):
-    told = medstress("check", write("mine.toml", "[experiment]\n"))
-    assert (told.code, told.out) == (2, "")
-    said(told.err, "mine.toml", "medstress run mine.toml --dry-run")

@@ -1,7 +1,5 @@
 """`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
@@ -68,16 +66,6 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form)
     assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
 
 
-def test_both_forms_hold_the_same_items(medstress, folder):
-    for form in ("jsonl", "parquet"):
-        assert medstress("check", "rows.jsonl", "--to", f"out.{form}").code == 0
-    hashes = [
-        [item.hash for item in ms.load_dataset(form, folder / f"out.{form}")]
-        for form in ("jsonl", "parquet")
-    ]
-    assert hashes[0] == hashes[1]
-
-
 def test_other_tools_read_plain_columns(medstress, folder):
     assert medstress("check", "rows.jsonl", "--to", "out.parquet").code == 0
     frame = polars.read_parquet(folder / "out.parquet")
@@ -106,16 +94,6 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     }
     (row,) = ms.run(experiment, out="run").summary()["results"]
     assert (row["n_items"], row["n_not_attackable"]) == (3, 1)
-
-
-def test_the_rows_are_those_of_the_entities_that_are_asked_for(medstress, folder):
-    told = medstress("check", "rows.jsonl", "--to", "out.jsonl", "--entities", "drugs")
-    assert told.code == 0
-    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
-    assert [row["group_options"] for row in rows] == [
-        {"drugs": ["B", "C"]}, {"drugs": ["A"]}, {"drugs": []}
-    ]  # fmt: skip
-    assert {m["type"] for row in rows for m in row["mentions"]} == {"drugs"}
 
 
 def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monkeypatch):
@@ -160,13 +138,6 @@ def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
     assert (told.code, told.out) == (2, "")
     assert sentence in told.err
     assert told.err.count("\n") == 1
-
-
-def test_tagged_texts_are_not_written(medstress, folder, said):
-    (folder / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
-    told = medstress("check", "t.iob", "--to", "out.jsonl")
-    assert told.code == 2
-    said(told.err, "--to out.jsonl", "tagged texts")
 
 
 @pytest.mark.parametrize("values", [(1, {"a": 1}), (True, 3)])

@@ -1,7 +1,5 @@
 """The verdict on the command line: first line, exit codes, JUnit and Markdown files."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """`attack_one` says what a run folder would, and writes none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,9 +112,7 @@ def stored(trial: Trial, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_says_what_a_run_folder_says_and_writes_none(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_what_a_run_folder_says_and_writes_none(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "names.txt").write_text(NAMES)

@@ -1,7 +1,5 @@
 """`medstress explain` on taggers and on pairs of sentences."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +66,7 @@ def explained(folder: Path, tables: dict[str, Any], verdict: Verdict) -> list[Ex
 
 
 @pytest.mark.release
-def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = {
         "experiment": {"controls": False, "name": "ner", "seeds": [0]},
@@ -96,9 +92,7 @@ def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
 
 
 @pytest.mark.release
-def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = {
         "experiment": {"controls": False, "name": "sts", "seeds": [0]},

@@ -1,7 +1,5 @@
 """Every payload in every text field of every page: no element, attribute or script comes of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

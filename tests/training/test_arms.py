@@ -273,7 +273,7 @@ def test_held_out_names_are_for_synonyms(synonyms: dict[str, Any]) -> None:
 
 def test_samples_are_of_whole_documents(workplace: Path) -> None:
     from medstress.core.sentences import TaggedText
-    from medstress.datasets.draw import draw_documents
+    from medstress.datasets.source import draw_documents
 
     items = [
         TaggedText(id=f"{n}", tokens=("a",), labels=("O",), metadata={"document": f"d{n // 3}"})

@@ -1,7 +1,5 @@
 """A whole review in the browser: two raters, by mouse and by keyboard, export and import."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -16,10 +16,14 @@ from medstress.analyses.shown import HIDDEN, Remark, Shown
 from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
-from medstress.core.items import Question
+from medstress.core.calls import Tagged
+from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
+from medstress.core.sentences import entities_of
 from medstress.core.trials import Queries, Trial
 from medstress.core.words import listed
+from medstress.store.codec import decode_answer
+from medstress.store.reader import RunReader
 from medstress.store.shards import SHARDS, shard_of
 
 ONE_LETTER = 0.9
@@ -296,6 +300,57 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
                 yield Remark("unknown_marks", sentence, place)
 
 
+def _marks(run: Run) -> Iterator[Remark]:
+    """Say which marks of a tagger count otherwise than it may mean them, from its clean replies."""
+    from medstress.tasks.sentences import EntityTagging
+
+    asked = [(place.victim, t) for place, clean in run.answered.items() for t in clean]
+    taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
+    replies = run.folder.read(_clean_labels) if taggers else {}
+    for victim in taggers:
+        spec = run.manifest["victims"][victim]["task"]
+        task = EntityTagging(types=tuple(spec["types"]), names=spec["names"])
+        others: Counter[str] = Counter()
+        n_marked = n_inside = 0
+        for labels in (labels for (name, _), labels in replies.items() if name == victim):
+            types = (one.type for one in entities_of(labels))
+            others.update(type_ for type_ in types if task.type_of(f"B-{type_}") not in task.types)
+            read = task.read(labels)
+            firsts = [read[one.start] for one in entities_of(read)]
+            n_marked += len(firsts)
+            n_inside += sum(label.startswith("I") for label in firsts)
+        if others:
+            marked = f"{others.total():,} entities of the types {listed(sorted(others))}"
+            sentence = f"{victim} marks {marked}, which the data do not annotate: they count as "
+            sentence += "outside."
+            if not n_marked:
+                sentence += (
+                    f" Nothing of {listed(task.types)} is marked: if it calls them otherwise, "
+                    'translate with labels = {ITS_TYPE = "TYPE_OF_THE_DATA"} in [[victim]].'
+                )
+            yield Remark("other_types", sentence, ("", "", victim))
+        elif not n_marked:
+            sentence = f"{victim} marks nothing at all in the clean data: every entity counts as "
+            sentence += "missed, and precision has nothing to divide by."
+            yield Remark("no_marks", sentence, ("", "", victim))
+        if n_inside:
+            sentence = f"{victim} begins {n_inside:,} of {n_marked:,} entities with I-, after O or "
+            sentence += "another type: F1 counts them, as the CoNLL script does, and Seqeval "
+            sentence += "strict F1 does not."
+            yield Remark("no_beginning", sentence, ("", "", victim))
+
+
+def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Return (model, number of the item) -> the labels that the model returned for it, unedited."""
+    labels = {}
+    for one in reader.exchanges():
+        if one.role == "victim" and one.purpose == "baseline" and one.answer is not None:
+            answer = decode_answer(one.answer, 0, 0)
+            if isinstance(answer, Tagged):
+                labels[one.victim, one.item] = answer.labels
+    return labels
+
+
 def _unstable(run: Run) -> Iterator[Remark]:
     firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
     again = [first.repeats for first in firsts if first.repeats is not None]
@@ -410,6 +465,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _letter_mass,
     _one_letter,
     _unknown_marks,
+    _marks,
     _unstable,
     _servers,
     _stored_attacks,

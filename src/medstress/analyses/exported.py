@@ -207,7 +207,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
             "listing_after": shown.listing_after,
         }
     if item.kind == TaggedText.kind:
-        row |= {"gold_before": list(item.text.labels), "labels_before": _split(trial.before)}
+        row |= {"gold_before": list(item.labels), "labels_before": _split(trial.before)}
         if after is not None:
             row |= {
                 "gold_after": list(item.candidate(trial.edits).labels),

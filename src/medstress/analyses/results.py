@@ -37,6 +37,7 @@ from medstress.analyses.shown import (
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
+from medstress.tasks.scores import MEANINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +122,11 @@ class Results(Shown):
         rows = self.attacks
         rated = [row for row in rows if row.success is not None]
         made = scores.table_of(rows, LABELS)
+        fields = [*RATES, *control_fields(rated)]
+        meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
             *([made] if made else []),
-            table(
-                "results", "Results", rated, [*RATES, *control_fields(rated)], notes=(ATTACKABLE,)
-            ),
+            table("results", "Results", rated, fields, notes=sorted(meanings)),
             table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS]),
             table("queries", "Queries", rows, [*LABELS, *QUERIES]),
         ]
@@ -189,10 +190,6 @@ def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
     return kept or diversity.diversity(cell)
 
 
-ATTACKABLE = (
-    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
-    "attacked."
-)
 LABELS: Sequence[Field[Row]] = attack_labels("key")
 RATES: Sequence[Field[Row]] = (
     *LABELS,

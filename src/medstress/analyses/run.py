@@ -75,11 +75,8 @@ class Stored(Protocol):
     reviews: Sequence[Review]
     rooms: Sequence[Mapping[str, Any]]
     other_counts: Mapping[Any, Mapping[str, int]]
-    role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]]
     spending: Sequence[Spending]
-    totals: Mapping[str, int]
     n_from_cache: int
-    calls_per_query: Mapping[str, float]
     root: str | None
 
     @property

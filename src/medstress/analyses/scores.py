@@ -33,14 +33,14 @@ from medstress.analyses.shown import (
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
-from medstress.kinds import scoring_of
-from medstress.kinds.scores import Resamples, Scoring
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.permutation import swap_p
 from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
+from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Resamples, Scoring
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -128,14 +128,22 @@ class Sample:
     def estimate(self, score: Measured, name: str, how: str = "bootstrap") -> Estimate:
         """Estimate a score, or a difference of scores, that is counted over these answers."""
         if score.value is None:
-            return unknown(f"undefined: {self.scoring.undefined}")
+            return unknown(f"undefined: {self.why_undefined}")
         over = f"{how} over {self.n_clusters} {self.units}, {RESAMPLES} resamples, percentile 95 %"
         return estimated(score, self.counted[name], self.few or over)
+
+    @property
+    def why_undefined(self) -> str:
+        """Why a score has no value, from the first seed that has none."""
+        columns = ([[row[i] for row in rows] for i in (0, 1)] for rows in self._rows)
+        reasons = [self.scoring.why_undefined(*pair) for pair in columns]
+        return next((one for one in reasons if one != self.scoring.undefined), reasons[0])
 
     def fall(self, after: Sample, name: str) -> Estimate:
         """Estimate a score minus that of another sample of the same clusters."""
         change = minus(self.measured(name), after.measured(name))
-        return after.estimate(change, name, "paired bootstrap")
+        undefined = self if self.value(name) is None else after
+        return undefined.estimate(change, name, "paired bootstrap")
 
     @cached_property
     def draws(self) -> Mapping[str, Numbers]:
@@ -268,7 +276,7 @@ def scores(run: Run, cell: Cell) -> Scores | None:
     Clean scores are of the items that have an answer about their copy too, so that the two can be
     compared; of all items where there is no copy.
     """
-    scoring = scoring_of(cell.trials[0].item)
+    scoring = kind_named(cell.trials[0].item.kind).scores
     if scoring is None:
         return None
     ours = responses(run, cell)
@@ -443,7 +451,7 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
         b: its arm.
         pairs: the trials of both on the same item, part and seed.
     """
-    scoring = scoring_of(a.trials[0].item)
+    scoring = kind_named(a.trials[0].item.kind).scores
     if scoring is None or not len(pairs):
         return None
     ours, others = responses(first, a), responses(second, b)
@@ -583,7 +591,7 @@ def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
     if not scores.has_copy:
         return
     if main.drop.value is None:
-        sentence = f"{word} of {victim} under {attack} is undefined: {scoring.undefined}."
+        sentence = f"{word} of {victim} under {attack} is {main.drop.method}."
         yield Remark("undefined_score", sentence, at)
     elif main.may_be_chance:
         sentence = f"{word} of {victim} may differ under {attack} by chance alone."

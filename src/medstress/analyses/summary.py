@@ -350,7 +350,7 @@ def performance_of(run: Run) -> Performance:
     return Performance(
         wall_seconds=seconds,
         queries_per_second=asked / seconds if seconds else None,
-        calls=run.folder.totals.get("calls", 0),
+        calls=sum(one.calls for one in spending),
         calls_from_cache=run.folder.n_from_cache,
         tokens_forwarded=stored.get("tokens_forwarded"),
         tokens_naive=stored.get("tokens_naive"),

@@ -211,10 +211,12 @@ NOTHING: Mapping[str, str] = {
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
+    "undefined": "{word} of {model} is {undefined}.",
     "nothing": "Nothing was measured of {model}.",
 }
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
+NOTHING_KNOWN = "So nothing is known of what attacks take."
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
 BY_LIST = f" No judge looked at the edits: a list of words {LISTED}"
 RELY_FOR = "You can rely on this for {model}, not for {others}."
@@ -347,14 +349,18 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         "failed": sum(row.counts.n_failed_at_baseline for row in rows),
         "unread": sum(row.counts.n_unreadable_at_baseline for row in rows),
     }
+    undefined = [row.scores for row in rows if row.scores is not None and row.scores.has_copy]
+    undefined = [scores for scores in undefined if scores.main.drop.value is None]
     if not trials:
         rule = "no trial"
     elif not attackable:
         rule = "not attackable"
     elif len(attackable) in counts.values():
         rule = next(name for name, n in counts.items() if n == len(attackable))
+    elif any(row.counts.n_already_wrong for row in rows):
+        rule = "wrong"
     else:
-        rule = "wrong" if any(row.counts.n_already_wrong for row in rows) else "nothing"
+        rule = "undefined" if undefined else "nothing"
     noun = names.noun_of(trials[0]) if trials else names.QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
     called = names.model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
@@ -364,9 +370,12 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         all=noun.count(n_all),
         met=noun.count(n_met)
         + ("" if n_met == n_all else f" that could be attacked ({n_all:,} given)"),
+        word=undefined[0].scoring.words[undefined[0].scoring.main] if undefined else "",
+        undefined=undefined[0].main.drop.method if undefined else "",
     )
+    second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
     return Verdict(
-        lines=[first, NOTHING_ATTACKED, DO_NOT.format(reasons=NOTHING_MEASURED)],
+        lines=[first, second, DO_NOT.format(reasons=NOTHING_MEASURED)],
         arm=None,
         trust=Trust(level="no", reasons=[NOTHING_MEASURED]),
         rules=[rule, "clean", "no"],

@@ -18,22 +18,21 @@ from medstress.core import registry
 from medstress.core.calls import Answer, Backend
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError
+from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.engine.work import VICTIM, BegunTrial, Exchange, PlannedTrial, Purpose
+from medstress.engine.work import VICTIM, Purpose
 from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.first.attack import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.victims import task_of
 from medstress.store.reader import StoredTrial
-from medstress.tasks.victim import Victim
+from medstress.tasks.victim import Victim, task_of
 
 
 @checked
@@ -173,7 +172,7 @@ class _Ledger:
 
     def begin_trials(self, planned: Sequence[PlannedTrial]) -> Sequence[BegunTrial]:
         """Register the trial."""
-        return [(0, False, {}) for _ in planned]
+        return [BegunTrial(0, False, {}) for _ in planned]
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Keep how it ended, as a file would give it back."""

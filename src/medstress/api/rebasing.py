@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.experiment.first.data import from_base
 
-_PATHS = ("path", "perturbed", "annotations", "documents")
+_PATHS = ("path", "perturbed", "annotations")
 """Keys that hold nothing but paths; the values of others may be names."""
 _NAMES = ("name", "label", "type", "family", "version", "hub", "base_url")
 """Keys whose values are never paths, even if a file is called the same."""

@@ -21,8 +21,8 @@ from medstress.core.items import LETTERS, Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.datasets.draw import draw
-from medstress.datasets.writing import row_from_question
+from medstress.datasets.rows import row_from_question
+from medstress.datasets.source import draw
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import AttackTable, EntitiesTable, group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
@@ -34,7 +34,7 @@ from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_
 from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs, write_frame
 from medstress.files.writing import atomic_stream
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 OTHERWISE = "write .jsonl, or leave the field out"
 

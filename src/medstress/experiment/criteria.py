@@ -32,8 +32,8 @@ from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.settings import fixed_family
-from medstress.kinds import KINDS, Kind
 from medstress.store.database import FILE
+from medstress.tasks.kinds import KINDS, Kind
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from medstress.backends.threads import available_cores
 from medstress.core.errors import (
     BackendError,
     DataError,
@@ -43,7 +44,6 @@ from medstress.experiment.prepare import Watcher, prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.files.extras import importing
 from medstress.files.versions import versions
-from medstress.machine.cores import available_cores
 from medstress.store.database import FILE
 from medstress.store.shards import read_shard
 

@@ -19,7 +19,7 @@ from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
-from medstress.datasets.iob import DOCUMENT
+from medstress.datasets.tagged import DOCUMENT
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions
@@ -38,7 +38,7 @@ from medstress.experiment.plan.parts import (
 from medstress.experiment.prepare import Watcher, resolve
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.kinds import SIMILARITY, TAGGING, Kind
+from medstress.tasks.kinds import SIMILARITY, TAGGING, Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json
 from medstress.engine.work import Purpose, Work
 from medstress.experiment.plan.plan import Prepared
-from medstress.store.rows import EndedFollowUp
+from medstress.store.run_store import EndedFollowUp
 
 CHOICES = "choices"
 """Manifest entry: name of a stage -> what was chosen for it, in the order of the commands."""

@@ -516,7 +516,7 @@ def _is_pair(trial: Trial) -> bool:
 def text_of(trial: Trial) -> str:
     """Return the texts of a trial's item, to search in."""
     if _is_tagged(trial):
-        return " ".join(trial.item.text.tokens)
+        return " ".join(trial.item.tokens)
     return "\n".join(trial.item.texts.values())
 
 

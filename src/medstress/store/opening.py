@@ -32,7 +32,7 @@ from medstress.store.root import compute_root, current_root
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""
 LOCK = "run.lock"
-FORMAT = 5
+FORMAT = 6
 """The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
@@ -58,8 +58,8 @@ class Schema:
     """In words."""
     format: int
     """The format that is written and read."""
-    scripts: tuple[str, ...]
-    """The SQL files that make it."""
+    script: str
+    """The SQL file that makes it."""
     chained: Chained | None = None
     """What its chain covers, if it has one."""
     references: tuple[str, ...] = ()
@@ -72,26 +72,20 @@ class Schema:
     @property
     def statements(self) -> tuple[str, ...]:
         """The statements that make an empty file."""
-        folder = files("medstress.store")
-        text = "".join(folder.joinpath(name).read_text("utf-8") for name in self.scripts)
+        text = files("medstress.store").joinpath(self.script).read_text("utf-8")
         plain = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         return (*plain.split(";")[:-1], f"PRAGMA user_version = {self.format}")
-
-    @property
-    def sql(self) -> str:
-        """The script that makes an empty file."""
-        return f"BEGIN IMMEDIATE; {';'.join(self.statements)}; COMMIT;"
 
 
 RUN = Schema(
     holds="a run",
     format=FORMAT,
-    scripts=("plan.sql", "answers.sql", "ledger.sql"),
+    script="run.sql",
     chained=RUN_CHAIN,
     references=("findings", "renewals"),
     large=("exchanges",),
 )
-REVIEWS = Schema(holds="reviews", format=3, scripts=("reviews.sql",), chained=REVIEW_CHAIN)
+REVIEWS = Schema(holds="reviews", format=3, script="reviews.sql", chained=REVIEW_CHAIN)
 
 
 class ChainError(StoreError):
@@ -241,6 +235,19 @@ def restrict(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA query_only = ON")
 
 
+def make_schema(db: sqlite3.Connection, path: Path, schema: Schema = RUN) -> None:
+    """Create the tables in an empty file.
+
+    Raises:
+        StoreError: as `check_schema`, where the file is not empty.
+    """
+    db.execute("BEGIN IMMEDIATE")  # another process may be creating the same file
+    if check_schema(db, path, schema):
+        for statement in schema.statements:
+            db.execute(statement)
+    db.execute("COMMIT")
+
+
 def check_schema(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
     """Return whether a database is empty; else it must hold exactly what medstress makes.
 
@@ -283,7 +290,8 @@ def _objects(db: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
 def _made(schema: Schema) -> tuple[frozenset[tuple[str, str, str]], tuple[str, ...]]:
     """Return the objects that medstress makes, and queries for values of another type."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        db.executescript(schema.sql)
+        for statement in schema.statements:
+            db.execute(statement)
         objects = _objects(db)
         queries = []
         tables = {name for kind, name, _ in objects if kind == "table"}
@@ -349,15 +357,15 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
     """Return where a file does not agree with its digests; None if it does."""
     assert schema.chained is not None
-    digests: dict[int, str] = {}
-    if schema is RUN:  # first, because it names the row
-        for row, stored, expected in wrong_rows(db, digests):
-            return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"
+    digests: dict[int, bytes] = {}
+    # Trials first, because they name the row.
+    for broken in wrong_rows(db, digests) if schema is RUN else ():
+        return str(broken)
     if (broken := first_break(db, schema.chained, whole=False)) is not None:
         return str(broken)
     kept = current_root(db) if schema is RUN else None
     if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
-        return f"table manifest, row {kept.row}: expected root {root}, got {kept.root}"
+        return f"table manifest, row {kept.row}: expected root {root}, found {kept.root}"
     return None
 
 
@@ -414,6 +422,23 @@ def interpreting(path: Path) -> Iterator[None]:
             f"{Path(where.filename).name}, line {where.lineno}). The file was damaged or changed: "
             "restore it from a copy. If medstress wrote it like this, please report this message"
         ) from error
+
+
+@contextmanager
+def reading(
+    path: Path, schema: Schema = RUN, *, check: Literal["all", "form"] = "all"
+) -> Iterator[sqlite3.Connection | None]:
+    """Open a file for some reading, as `open_for_reading`; give None if it has no tables yet.
+
+    Raises:
+        StoreError: it is not as medstress writes it, or was written while it was read.
+    """
+    with interpreting(path):
+        opened = open_for_reading(path, schema, check=check)
+        with closing(opened.db) as db:
+            yield None if opened.is_empty else db
+        if not opened.is_unchanged():
+            raise StoreError(f"{path} was written while it was read; try again")
 
 
 def explain(path: Path, error: sqlite3.Error) -> str:

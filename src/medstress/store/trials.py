@@ -127,11 +127,8 @@ class Folder:
             """The samples that people were given."""
             self.other_counts: Mapping[Any, Mapping[str, int]] = reader.other_counts()
             """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
-            self.role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]] = reader.role_counts()
             self.spending: Sequence[Spending] = reader.spending()
-            self.totals: Mapping[str, int] = reader.totals()
             self.n_from_cache = reader.n_from_cache()
-            self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
             reader.check_unchanged()
 
     def clean_replies(self, victim: str, n: int) -> list[str]:

@@ -29,7 +29,7 @@ from medstress.training.copies import (
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that the training data do not inherit."""
 
-_OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
+_OF_A_FILE = {"documents": '"pmid"', "types": '["Chemical"]'}
 """Inherited keys that the training data may have to override, each with an example."""
 
 

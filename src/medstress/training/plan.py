@@ -21,7 +21,7 @@ from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import Watcher, prepare
-from medstress.kinds import CHOICE, SIMILARITY
+from medstress.tasks.kinds import CHOICE, SIMILARITY
 from medstress.training.cautions import cautions
 from medstress.training.choice import head_template
 from medstress.training.copies import Kind, items_by_epoch

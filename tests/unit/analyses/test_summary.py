@@ -150,7 +150,6 @@ def test_costs_by_payer() -> None:
             spent("attacker", "a", 2, (0, 500_000)),
             spent("attacker", "b", 1, (0, 500_000)),
         ],
-        totals={"calls": 18},
         n_from_cache=3,
         victims={"a": {"price_in": 2.0, "price_out": 4.0}, "b": {}},
         roles={"attacker": {"price_in": 1.0, "price_out": 3.0}},

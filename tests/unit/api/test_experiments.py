@@ -1,7 +1,5 @@
 """Experiments built in Python: the same keys, checks and errors as in a file."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import sys

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from medstress.core.items import Question
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.report.review.controls import default_number
 from medstress.report.review.offline import room_page
@@ -53,7 +53,7 @@ def test_an_entity_is_marked_where_it_stands_now_and_its_type_is_the_key():
         tokens=("no", "folic", "acid", "today"),
         labels=("O", "B-Drug", "I-Drug", "O"),
     )
-    unit = EntityUnit(text=text, entity=text.entities[0])
+    unit = text.units()[0]
     edits = (Edit(field="tokens", start=0, end=1, replacement="there is"),)
     case = shown(unit, edits, ("Disease", "Drug"))
     ((_, parts),) = case.texts
@@ -64,7 +64,7 @@ def test_an_entity_is_marked_where_it_stands_now_and_its_type_is_the_key():
 def test_what_has_no_key_is_no_case():
     assert shown(SentencePair(id="1", text_a="a", text_b="b", score=1.0), ()) is None
     no_entity = TaggedText(id="1", tokens=("no",), labels=("O",))
-    assert shown(EntityUnit(text=no_entity, entity=None), (), ("Drug",)) is None
+    assert shown(no_entity, (), ("Drug",)) is None
 
 
 def test_planted_cases_are_wrong_by_construction():

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from medstress.core.calls import Reply
-from medstress.core.errors import MedstressError, TrialError
+from medstress.core.errors import TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
-from medstress.engine.asking import answer_all
+from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
-from medstress.engine.work import CallRound, Purpose, UnansweredError
+from medstress.engine.work import CallRound, Purpose
 from medstress.experiment.explain.calls import Texts, masked_flow
 from medstress.experiment.explain.masking import MASK, Mask, Masker, pieces, word_cuts
 from medstress.experiment.explain.outputs import Outputs, outputs_of
@@ -104,16 +104,8 @@ class Explanation:
             The result, with the values as its findings.
         """
         result = InquiryResult(purpose=self.purpose, spec=self.spec)
-        try:
+        with Guard(result):
             result.findings = yield from _explain(self)
-        except MedstressError as error:
-            if not isinstance(error, TrialError):
-                raise
-            result.note = str(error)
-        except UnansweredError as error:
-            result.note = str(error)
-        except Exception as error:  # noqa: BLE001 - the guard that trials have too
-            result.note = f"a defect of the task: {type(error).__name__}: {error}"
         return result
 
 

@@ -121,8 +121,8 @@ class DatasetTable(TomlTable):
     `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
-    """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
-    folder; hub: a folder that `datasets` saved, or with the files of a data set."""
+    """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat,
+    pubtator: or a folder; hub: a folder that `datasets` saved, or with the files of a data set."""
     sample: Literal["questions", "vignettes"] = "questions"
     """sample: 200 short questions, or 24 vignettes of a patient each."""
     hub: NonEmpty | None = None
@@ -142,6 +142,10 @@ class DatasetTable(TomlTable):
     all."""
     scheme: Scheme | None = None
     """iob, bc5cdr, hub: label scheme, `iob2` (default), `iobes` or `io`."""
+    tag: NonEmpty | None = None
+    """iob, bc5cdr, hub: the type of labels without one (B, I); default: `Entity`."""
+    names: Annotated[tuple[NonEmpty, ...], Field(min_length=1)] = ()
+    """iob, hub: the labels that whole numbers stand for, as in `["O", "B-Drug", "I-Drug"]`."""
     columns: dict[str, str | tuple[str, ...]] | None = None
     """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =
     ["A", "B", "C"], answer = "key"}` or `{text_a = "premise"}`."""
@@ -156,8 +160,8 @@ class DatasetTable(TomlTable):
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None
-    """iob, bc5cdr: a PubTator file (bc5cdr: or a folder with a file for each split) that gives the
-    document of each sentence; intervals then resample whole documents."""
+    """iob, hub, pairs: the column of rows that names the document of each; intervals then resample
+    whole documents."""
     on_bad_labels: Literal["error", "repair"] = "error"
     """Tagged texts: if a label continues no entity, stop, or begin an entity and report it."""
     label: NonEmpty | None = None
@@ -187,7 +191,7 @@ class DatasetTable(TomlTable):
             return value
         return {key: tuple(own) if isinstance(own, list) else own for key, own in value.items()}
 
-    @field_validator("types", "scale", mode="before")
+    @field_validator("types", "scale", "names", mode="before")
     @classmethod
     def _lists(cls, value: Any) -> Any:
         if isinstance(value, list):

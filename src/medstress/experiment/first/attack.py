@@ -15,7 +15,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.encoders import MINILM_NEEDS
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first.data import Choices, FirstData
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
@@ -56,7 +56,7 @@ def fitting_attacks(data: FirstData) -> list[str]:
 def default_attack(kind: Kind) -> str:
     """Return the attack that is made if none is named.
 
-    >>> from medstress.kinds import KINDS
+    >>> from medstress.tasks.kinds import KINDS
     >>> [default_attack(kind) for kind in KINDS]
     ['entity_substitution', 'swap_noise', 'swap_noise']
     """

@@ -14,7 +14,7 @@ from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.parts import kind_of_datasets
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ class Choices:
     """The number of the first option where answers are numbers."""
 
 
-_PATHS = ("path", "perturbed", "annotations", "documents")
-_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
+_PATHS = ("path", "perturbed", "annotations")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "names")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""

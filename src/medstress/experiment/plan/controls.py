@@ -8,7 +8,7 @@ from typing import TypeAlias
 from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
-from medstress.attacks.noise_control import control_of
+from medstress.attacks.noise_control import NonEntityNoise, has_control
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.attacks.unasked import Unasked
 from medstress.core.attacked import NAME, AttackSet
@@ -17,7 +17,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.datasets.source import Loaded
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
-from medstress.kinds import Kind
+from medstress.tasks.kinds import Kind
 
 
 def live_attacks(attacks: Sequence[AttackPart]) -> list[AttackPart]:
@@ -281,18 +281,19 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[Atta
     Returns:
         The arms, and why attacks have none.
     """
-    known, added = [part.attack.spec() for part in attacks], list[AttackPart]()
+    added: list[AttackPart] = []
     left_out: LeftOut = {}
     for part in attacks:
-        parameters = control_of(part.attack.spec())
-        if not kind.has_parts or parameters is None:
-            why = "a search perturbs no whole data set" if kind.has_parts else _NOT_TAGGED
-            if part.attack.spec()["name"] != NOISE_CONTROL and not isinstance(part.attack, Unasked):
-                left_out[part.label] = {NOISE_CONTROL: why}
+        attack = part.attack
+        if isinstance(attack, NonEntityNoise | Unasked):
             continue
-        control = make_attack(NOISE_CONTROL, parameters)
-        if control.spec() not in known:
-            known.append(control.spec())
+        if not kind.has_parts or not has_control(attack):
+            why = "a search perturbs no whole data set" if kind.has_parts else _NOT_TAGGED
+            left_out[part.label] = {NOISE_CONTROL: why}
+            continue
+        arms = (one.attack for one in (*attacks, *added))
+        if not any(isinstance(arm, NonEntityNoise) and arm.controls(attack) for arm in arms):
+            control = NonEntityNoise(of=attack.own)
             label = f"{PREFIX}{part.label}"
             added.append(AttackPart(label=label, attack=control, is_labelled=True))
     return added, left_out

@@ -22,9 +22,9 @@ from medstress.experiment.plan.controls import LeftOut
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart, SentenceGroupPart
 from medstress.experiment.plan.roles import RolePart
-from medstress.kinds import KINDS, Kind
 from medstress.store.shards import KEY
 from medstress.store.shared_cache import SharedCache
+from medstress.tasks.kinds import KINDS, Kind
 from medstress.tasks.victim import Victim
 
 

@@ -18,7 +18,6 @@ from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.kinds import Kind, kind_of_all
 from medstress.report.review.controls import default_number, plant
 from medstress.report.review.sample import (
     ADJUDICATE,
@@ -37,6 +36,7 @@ from medstress.report.review.sample import (
 )
 from medstress.report.review.shown import QUESTIONS, WORDS, Shown, planted, shown
 from medstress.store.reviews import ADJUDICATOR, JUDGEMENTS, Review, ReviewStore
+from medstress.tasks.kinds import Kind, kind_of_all
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.core.items import LETTERS, Question
-from medstress.core.sentences import EntityUnit
+from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit
 from medstress.store.reviews import CANNOT_SAY, JUDGEMENTS, NO, SECOND_ANSWER, WRONG_KEY, YES
 from medstress.tasks.multiple_choice import letters_in, order_of
@@ -78,7 +78,7 @@ def shown(
     candidate = unit.candidate(edits)
     if unit.kind == Question.kind:
         return _question(unit, candidate, "passage" in hidden)
-    if unit.kind == EntityUnit.kind:
+    if unit.kind == TaggedText.kind:
         is_shown = unit.entity is not None and len(classes) <= len(LETTERS)
         return _entity(candidate, classes) if is_shown else None
     if not 0 < len(unit.choices) <= len(LETTERS):

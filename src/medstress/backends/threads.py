@@ -1,4 +1,4 @@
-"""Worker threads that never keep a process from ending.
+"""Threads of back ends: how many this machine has room for, and some that never keep a process.
 
 Python waits at exit for the threads of the standard library's executors, so a model that hangs
 would keep a finished process alive.
@@ -6,6 +6,7 @@ would keep a finished process alive.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +14,17 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+
+
+def available_cores() -> int:
+    """Return the cores that this process may use; all of the machine where nothing limits it.
+
+    Only Linux tells which cores a container or a batch system leaves to a process.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
 
 _unfinished: set[Future[Any]] = set()
 

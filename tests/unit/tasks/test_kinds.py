@@ -11,8 +11,8 @@ from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.kinds import KINDS, Kind, kind_of, kind_of_all
 from medstress.store.codec import decode_item, encode_item
+from medstress.tasks.kinds import KINDS, Kind, kind_named, kind_of_all
 from medstress.testing.attacks import answered
 
 ITEMS: dict[str, Any] = {
@@ -49,12 +49,12 @@ def test_every_kind_has_its_own_name_task_mark_and_items() -> None:
 @every
 def test_a_stored_item_is_the_item_and_its_units_come_back_by_name(kind: Kind) -> None:
     item = ITEMS[kind.name]
-    assert kind_of(item) is kind
+    assert kind_named(item.kind) is kind
     back = decode_item(encode_item(item))
     assert back == item
     assert (back.hash, dict(back.metadata)) == (item.hash, dict(item.metadata))
     for unit in item.units():
-        assert kind_of(unit) is kind
+        assert unit.kind == item.kind
         assert back.of_unit(unit.unit) == unit
         assert unit.whole == item
         assert (unit.hash, unit.shared_texts) == (item.hash, item.shared_texts)

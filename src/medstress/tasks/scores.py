@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.core.arms import Place
+from medstress.core.sentences import entities_of
 from medstress.core.trials import Answer
 from medstress.stats.estimate import Estimate
 from medstress.stats.shares import Numbers
@@ -58,6 +59,10 @@ class Resamples:
             yield self.rows[start : start + step].astype(np.float64)
 
 
+MEANINGS = (
+    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
+    "attacked."
+)
 Measure: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Resamples], Mapping[str, Numbers]]
 """(gold, predicted, resamples) -> name of a score -> its value in every resample, nan where it is
 undefined. `gold[i]` and `predicted[i]` belong to answer i."""
@@ -92,11 +97,13 @@ class Scoring:
     counts: str = "items, in every seed"
     """What the n of its main score counts."""
     undefined: str = "nothing was answered"
-    """Why a score may be undefined."""
+    """Why a score may be undefined; see `why_undefined`."""
     no_copy: str = "a search asks about other edits of every item, so there is no perturbed copy"
     """Why a search has no perturbed copy."""
     note: str = "Drop: before minus after, paired."
-    """What a table of the scores has to say."""
+    """What the words in a table of the scores mean."""
+    meanings: str = MEANINGS
+    """What the words in a table of rates mean."""
 
     def __post_init__(self) -> None:
         every = tuple(self.words)
@@ -111,6 +118,10 @@ class Scoring:
     def n(self, gold: Sequence[Any], predicted: Sequence[Any]) -> Mapping[str, int]:
         """Return what each score is counted over."""
         return dict.fromkeys(self.words, len(gold))
+
+    def why_undefined(self, gold: Sequence[Any], predicted: Sequence[Any]) -> str:
+        """Return why a score of these answers has no value."""
+        return self.undefined
 
     def names(self, n: Mapping[str, int]) -> Sequence[str]:
         """Return the scores that are worth showing, from what they are counted over."""
@@ -131,37 +142,50 @@ class Scoring:
         """Return what is wrong with a model's answers about n clean units as a whole, or None."""
         if clean[self.main].value is not None or n < FEWEST:
             return None
-        return (
-            f"{place.victim} on {place.dataset}: {self.words[self.main]} is undefined, as "
-            f"{self.undefined}."
-        )
+        word, method = self.words[self.main], clean[self.main].method
+        return f"{place.victim} on {place.dataset}: {word} is {method}."
 
 
 # -- sentence pairs ---------------------------------------------------------------------------
 FEWEST = 3
 """Pairs below which no correlation is defined."""
-_CONSTANT = 1e-12
+CONSTANT = 1e-6
+"""Scores whose standard deviation is no larger than this share of their size (root mean square) are
+constant: they differ by the rounding of float32 alone, and so would their ranks."""
 
 
 def correlations(
     gold: Sequence[float], predicted: Sequence[float], resamples: Resamples
 ) -> dict[str, Numbers]:
-    """Return Pearson's and Spearman's correlation with the gold scores; ties have mean ranks."""
+    """Return Pearson's and Spearman's correlation with the gold scores; ties have mean ranks.
+
+    Both are undefined (nan) for fewer than three pairs and where either score is constant.
+    """
     x, y = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if len(x) < FEWEST:
         return dict.fromkeys(("pearson", "spearman"), np.full(len(resamples.rows), np.nan))
     plain, ranked = [], []
-    for weights in resamples.weights():
-        plain.append(_correlation(x[None], y[None], weights))
-        ranked.append(_correlation(_ranks(x, weights), _ranks(y, weights), weights))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for weights in resamples.weights():
+            varies = _varies(x, weights) & _varies(y, weights)
+            ranks = _ranks(x, weights), _ranks(y, weights)
+            plain.append(np.where(varies, _correlation(x[None], y[None], weights), np.nan))
+            ranked.append(np.where(varies, _correlation(*ranks, weights), np.nan))
     return {"pearson": np.concatenate(plain), "spearman": np.concatenate(ranked)}
 
 
 def pearson(gold: Sequence[float] | Numbers, scores: Sequence[float] | Numbers) -> float | None:
     """Return the correlation of scores with gold scores, both of shape (m,); None if undefined."""
-    x, y = np.asarray(gold, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    value = float(_correlation(x[None], y[None], np.ones((1, len(x))))[0]) if len(x) else np.nan
-    return value if len(x) >= FEWEST and np.isfinite(value) else None
+    once = Resamples(np.ones((1, len(gold))), np.arange(len(gold)))
+    value = float(correlations(list(gold), list(scores), once)["pearson"][0])
+    return value if np.isfinite(value) else None
+
+
+def _varies(x: Numbers, weights: Numbers) -> NDArray[np.bool_]:
+    """Return in which resamples values (m,) with weights (n, m) are not constant, shape (n,)."""
+    means = (weights @ x) / weights.sum(-1)
+    spread = (weights * (x - means[:, None]) ** 2).sum(-1)
+    return np.asarray(spread > CONSTANT**2 * (weights @ x**2))
 
 
 def _correlation(a: Numbers, b: Numbers, weights: Numbers) -> Numbers:
@@ -169,8 +193,7 @@ def _correlation(a: Numbers, b: Numbers, weights: Numbers) -> Numbers:
     a = a - (weights * a).sum(-1, keepdims=True) / total
     b = b - (weights * b).sum(-1, keepdims=True) / total
     size = np.sqrt((weights * a * a).sum(-1) * (weights * b * b).sum(-1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(size > _CONSTANT, (weights * a * b).sum(-1) / size, np.nan))
+    return np.asarray((weights * a * b).sum(-1) / size)
 
 
 def _ranks(x: Numbers, weights: Numbers) -> Numbers:
@@ -187,6 +210,16 @@ class _Similarities(Scoring):
         """The gold score and the model's."""
         return (float(item.score), float(answer.scores[0])) if answer.scores else None
 
+    def why_undefined(self, gold: Sequence[Any], predicted: Sequence[Any]) -> str:
+        """Which of the two scores is constant, if there are enough."""
+        if len(gold) < FEWEST:
+            return "fewer than three pairs have a score"
+        once = np.ones((1, len(gold)))
+        for scores, constant in ((predicted, "the model gives"), (gold, "people gave")):
+            if not _varies(np.array(scores), once)[0]:
+                return f"{constant} every pair the same score"
+        return self.undefined
+
 
 CORRELATIONS = _Similarities(
     counts="pairs, in every seed",
@@ -197,11 +230,13 @@ CORRELATIONS = _Similarities(
     is_signed=True,
     by_seed=True,
     units=("pairs", "pairs (those that share a sentence count once)"),
-    undefined="all scores are alike, or fewer than three pairs have them",
+    undefined="a score is constant in one of the seeds",
     no_copy="a search for a change of the score says nothing of the pairs that held",
     note="Correlation of the model's scores with people's, the mean over seeds. After: of the "
     "perturbed pairs. Drop: before minus after, paired. Pairs that share a sentence are drawn "
     "together.",
+    meanings="A pair has no right answer. Accuracy: pairs whose clean score could be read. Lost: "
+    "the score moved by more than `max_change`. Measured: it moved, and there is no limit.",
 )
 
 
@@ -253,10 +288,8 @@ def counts(gold: str, marked: str) -> tuple[int, ...]:
 @lru_cache(maxsize=50_000)
 def _spans(text: str) -> tuple[Spans, Spans]:
     """Return the entities in labels, and those of them that begin with a B-."""
-    from medstress.tasks.sentences import marked_entities
-
     labels = text.split()
-    spans = [(e.start, e.end, e.type) for e in marked_entities(labels)]
+    spans = [(e.start, e.end, e.type) for e in entities_of(labels)]
     return spans, [span for span in spans if labels[span[0]].startswith("B")]
 
 
@@ -277,7 +310,7 @@ def _overlaps(gold: Spans, marked: Spans) -> int:
 class _Entities(Scoring):
     def read(self, item: Any, edits: Any, answer: Answer) -> tuple[Any, Any]:
         """The labels of the tokens that were asked, and the model's."""
-        labels = item.candidate(edits).labels if edits else item.text.labels
+        labels = item.candidate(edits).labels if edits else item.labels
         return " ".join(labels), answer.text or ""
 
     def n(self, gold: Sequence[str], predicted: Sequence[str]) -> dict[str, int]:
@@ -297,18 +330,6 @@ class _Entities(Scoring):
     def parts(self, gold: Sequence[str]) -> Sequence[str]:
         """The types of gold entities."""
         return sorted({span[2] for labels in dict.fromkeys(gold) for span in _spans(labels)[0]})
-
-    def warning(
-        self, clean: Mapping[str, Estimate], place: Place, n: int, parts: Sequence[str]
-    ) -> str | None:
-        """Name a model that marks no entity of the data's types, as wrong names of types do."""
-        if clean["precision"].n or not clean["recall"].n:
-            return None
-        return (
-            f"{place.victim} marks no entity of the types {', '.join(parts)} in {place.dataset}: "
-            "if it calls them otherwise, translate with labels = {ITS_TYPE = "
-            '"TYPE_OF_THE_DATA"} in [[victim]].'
-        )
 
 
 ENTITIES = _Entities(
@@ -331,4 +352,8 @@ ENTITIES = _Entities(
     "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "
     "Drop: before minus after, paired; net of control: F1 after as much noise outside entities "
     "minus F1 after the attack. A search has no perturbed copy.",
+    meanings="A trial is about one entity of the data. Accuracy: entities that the model marks "
+    "before any edit, with exactly their tokens and type. Lost: marked before, and not under "
+    "attack. Not attackable: sentences without an entity, which precision counts. Shares have "
+    "their counts and, in brackets, their 95 % intervals.",
 )

@@ -1,10 +1,8 @@
 """Work handed to a daemon thread counts from the moment it is submitted."""
 
-from __future__ import annotations
-
 import threading
 
-from medstress.machine.daemon_threads import DaemonThreads, is_working
+from medstress.backends.threads import DaemonThreads, is_working
 
 
 def test_work_counts_before_its_thread_has_begun(monkeypatch):

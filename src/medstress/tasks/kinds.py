@@ -6,86 +6,20 @@ The kinds that come with the package stand at the end; plug-ins register more un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from medstress.core import registry
-from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.items import QUESTIONS, TAGGED, Item, Question
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.kinds.scores import CORRELATIONS, ENTITIES, Scoring
+from medstress.tasks.scores import CORRELATIONS, ENTITIES, Scoring
 
 if TYPE_CHECKING:
-    from medstress.datasets.source import DatasetOptions, LoadedTexts
     from medstress.tasks.multiple_choice import AnyTask
-
-
-class VictimKeys(Protocol):
-    """Keys of a `[[victim]]` table; `medstress.experiment.file.model_tables` describes them."""
-
-    backend: str
-    prompt: str | dict[str, str]
-    answer_by: Any
-    """A text or None; like the next two, one of the words that the table knows."""
-    text_score: Any
-    parser: Any
-    thoughts: tuple[str, str] | None
-    max_new_tokens: int
-    reasoning_tokens: int | None
-    temperature: float
-    labels: dict[str, str] | None
-    shots: int
-    shots_from: str | None
-    shots_seed: int
-    wrap: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VictimRequest:
-    """A victim and the data it is asked about, from which a kind builds the victim's tasks."""
-
-    table: VictimKeys
-    """The victim's keys."""
-    label: str
-    """The victim's label, for messages."""
-    base: Path
-    """Folder that relative paths start from."""
-    backend: Backend
-    """Answers the victim's calls."""
-    classes: tuple[str, ...] = ()
-    """See `Kind.classes`."""
-    datasets: Sequence[tuple[str, str]] = ()
-    """(label, name) of each data set, for prompts by data set."""
-
-    def refuse(self, kind: str, *keys: str) -> None:
-        """Refuse keys that do not apply to a kind.
-
-        Raises:
-            UsageError: a key is set; the message names it.
-        """
-        for key in keys:
-            if getattr(self.table, key):
-                raise UsageError(f"victim {self.label!r}: {key} is for questions, not for {kind}")
-
-    def cannot(self, kind: str, also: str = "") -> UsageError:
-        """Return the error for a back end that cannot answer a kind."""
-        return UsageError(
-            f"victim {self.label!r}: backend {self.table.backend!r} cannot answer {kind}{also}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tasks:
-    """The tasks of a victim."""
-
-    default: AnyTask
-    """Task for data sets without a task of their own."""
-    by_dataset: tuple[tuple[str, AnyTask], ...] = ()
-    """(label, task) of each data set with a task of its own."""
+    from medstress.tasks.victim import Tasks, VictimRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +34,9 @@ class Kind:
     """Builds the tasks of a victim; raises `UsageError` for keys and back ends that do not fit."""
     task_from_spec: Callable[[Mapping[str, Any], Mapping[str, Any] | None], AnyTask]
     """Rebuilds a task from its `spec()` and its prompt (`Template.as_json`), which may be None."""
-    read: Callable[[DatasetOptions], LoadedTexts] | None = None
-    """Reads `[[dataset]] name = NAME`, where NAME is that of the entry point."""
+    read: Callable[[Any], Any] | None = None
+    """Reads `[[dataset]] name = NAME`, where NAME is that of the entry point: a function from
+    `DatasetOptions` to `LoadedTexts`."""
     scores: Scoring | None = None
     """Scores of whole data sets; None where right and wrong say all."""
     takes: frozenset[str] = frozenset()
@@ -152,19 +87,13 @@ class Kind:
             )
 
 
-# -- finding them -------------------------------------------------------------------------------
-def kind_of(item: Item) -> Kind:
-    """Return the kind of an item, or of a unit of one."""
-    return kind_named(item.kind)
-
-
 def kind_of_all(items: Iterable[Item]) -> Kind:
     """Return the kind of items that all have the same kind; questions if there are none."""
-    return next(map(kind_of, items), CHOICE)
+    return next((kind_named(item.kind) for item in items), CHOICE)
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind with a name.
+    """Return the kind with the name that its items have.
 
     Raises:
         UsageError: no kind has it, or a plug-in cannot be loaded.
@@ -180,11 +109,6 @@ def kind_described(spec: Mapping[str, Any]) -> Kind:
     """
     task = spec.get("kind", CHOICE.task)
     return _first(lambda kind: kind.task == task, f"the task {task!r} belongs to")
-
-
-def scoring_of(item: Item) -> Scoring | None:
-    """Return how items of a kind are scored; None for questions, which are right or wrong."""
-    return kind_of(item).scores
 
 
 def _first(is_wanted: Callable[[Kind], bool], what: str) -> Kind:
@@ -206,11 +130,11 @@ def _plugged_in(name: str) -> Kind:
 
 
 # -- those that come with the package; what is heavy is imported when a victim is opened ---------
-def choice_tasks(asked: VictimRequest) -> Tasks:
+def choice_tasks(request: VictimRequest) -> Tasks:
     """Return the tasks of a victim of questions, as its keys say; of others too, asked as such."""
-    from medstress.kinds.victims import prompted_tasks
+    from medstress.tasks.victim import prompted_tasks
 
-    return prompted_tasks(asked)
+    return prompted_tasks(request)
 
 
 def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
@@ -222,15 +146,16 @@ def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) 
     return task_from_spec(spec, stored_template(prompt))
 
 
-def _tagging(asked: VictimRequest) -> Tasks:
+def _tagging(request: VictimRequest) -> Tasks:
     from medstress.tasks.sentences import EntityTagging
+    from medstress.tasks.victim import Tasks
 
-    asked.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
-    traits = asked.backend.traits
+    request.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
+    traits = request.backend.traits
     if "tag" not in traits.calls:
-        raise asked.cannot(TAGGING.name, "; use transformers, python or spacy")
-    task = EntityTagging(types=asked.classes, names=asked.table.labels or {})
-    task.check(asked.label, traits.labels)
+        raise request.cannot(TAGGING.name, "; use transformers, python or spacy")
+    task = EntityTagging(types=request.classes, names=request.table.labels or {})
+    task.check(request.label, traits.labels)
     return Tasks(default=task)
 
 
@@ -240,11 +165,14 @@ def _rebuilt_tagging(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) 
     return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
 
 
-def _similarity(asked: VictimRequest) -> Tasks:
-    asked.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
-    if "compare" not in asked.backend.traits.calls:
-        raise asked.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
-    return Tasks(default=_rebuilt_similarity({}, None))
+def _similarity(request: VictimRequest) -> Tasks:
+    from medstress.tasks.sentences import Similarity
+    from medstress.tasks.victim import Tasks
+
+    request.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
+    if "compare" not in request.backend.traits.calls:
+        raise request.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
+    return Tasks(default=Similarity())
 
 
 def _rebuilt_similarity(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:

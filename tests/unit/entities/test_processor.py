@@ -1,19 +1,17 @@
 """All that models compute on the processor happens in one thread."""
 
-from __future__ import annotations
-
 import os
 import threading
 
 import pytest
 
-from medstress.machine import compute_thread
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities import processor
+from medstress.entities.processor import in_compute_thread
 
 
 @pytest.fixture(autouse=True)
 def no_cuda(monkeypatch):
-    monkeypatch.setattr(compute_thread, "_has_cuda", lambda: False)
+    monkeypatch.setattr(processor, "_has_cuda", lambda: False)
 
 
 def here():
@@ -48,18 +46,18 @@ def test_errors_reach_the_caller():
 
 
 def test_with_cuda_it_runs_where_it_is_called(monkeypatch):
-    monkeypatch.setattr(compute_thread, "_has_cuda", lambda: True)
+    monkeypatch.setattr(processor, "_has_cuda", lambda: True)
     assert in_compute_thread(here)() == here()
 
 
 @pytest.mark.skipif(not hasattr(os, "register_at_fork"), reason="this system cannot fork")
 def test_a_child_process_gets_a_thread_of_its_own():
-    before = compute_thread._pool()
-    compute_thread._pool.cache_clear()  # what a fork does in the child
+    before = processor._pool()
+    processor._pool.cache_clear()  # what a fork does in the child
     try:
-        assert compute_thread._pool() is not before
+        assert processor._pool() is not before
         assert in_compute_thread(here)() != here()
     finally:
-        compute_thread._pool().shutdown()
-        compute_thread._pool.cache_clear()
+        processor._pool().shutdown()
+        processor._pool.cache_clear()
         before.shutdown()

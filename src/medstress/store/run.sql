@@ -3,6 +3,13 @@
 -- Rows are only added. What replaces an earlier row is a later row: of a key in `manifest`, of an
 -- item in `renewals`, of a trial in `verdicts`, of a trial and name in `findings`.
 CREATE TABLE manifest (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL);
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, item_id TEXT NOT NULL, hash TEXT NOT NULL,
+    body TEXT NOT NULL, UNIQUE (dataset, item_id));
+CREATE TABLE arms (
+    id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, grp TEXT NOT NULL, victim TEXT NOT NULL,
+    attack TEXT NOT NULL, spec TEXT NOT NULL, seed INTEGER,
+    UNIQUE (dataset, grp, victim, attack, seed));
 -- Items whose metadata, such as the document, was named later.
 CREATE TABLE renewals (
     id INTEGER PRIMARY KEY, item INTEGER NOT NULL REFERENCES items, body TEXT NOT NULL);
@@ -23,6 +30,17 @@ CREATE TABLE findings (
     id INTEGER PRIMARY KEY, trial INTEGER NOT NULL REFERENCES trials, name TEXT NOT NULL,
     value TEXT NOT NULL);
 CREATE INDEX found ON findings (trial);
+-- Every call that was computed and answered, once, in order of arrival; trial 0: taken from the
+-- shared cache. There is no index by key, which would dirty a page a row: see
+-- `medstress.store.key_index`.
+CREATE TABLE answers (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL, trial INTEGER NOT NULL, body TEXT NOT NULL,
+    seconds REAL NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL);
+-- Calls handed to a back end and not yet answered, in one row, as [[key in hex, trial], ...]; what
+-- is left here when a run starts again was in flight when it died. It is no evidence.
+CREATE TABLE dispatched (id INTEGER PRIMARY KEY, calls TEXT NOT NULL);
+-- Calls that were in flight when their process died. It is no evidence.
+CREATE TABLE interrupted (key BLOB NOT NULL, trial INTEGER NOT NULL);
 -- Every call a trial consumed, in order; written by the trial, so that neighbours stay together.
 -- The key is here only where there is no answer. `flags`, on the first call of a query: what it
 -- says of itself; `request`: [call, sample], where item, edits and prompt do not determine it.
