@@ -5,6 +5,9 @@ import shlex
 
 import pytest
 
+from medstress.experiment.check_data import check_data
+from medstress.experiment.first import Choices
+
 WORDS = ("one", "two", "three", "four")
 IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"
 PAIRS = [
@@ -41,26 +44,22 @@ def write(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def checked(medstress, write):
-    """What `medstress check --json` says of a file with these rows."""
+def checked(write):
+    """What a check finds in a file with these rows."""
 
-    def check(rows, *flags, name="data.jsonl"):
-        told = medstress("check", write(name, rows), "--json", *flags)
-        found = json.loads(told.out)
-        assert told.code == (2 if found["n_skipped"] else 0)
-        assert bool(told.err) == (told.code == 2)
-        return found
+    def check(rows, *overrides, name="data.jsonl"):
+        return check_data(Choices(data=write(name, rows), model=""), overrides)
 
     return check
 
 
 def attackable(found):
-    return {(each["attack"], each["group"]): each["n"] for each in found["attackable"]}
+    return {(one.attack, one.group): one.n for one in found.attackable}
 
 
 def reasons(found, attack, group):
-    (one,) = (e for e in found["attackable"] if (e["attack"], e["group"]) == (attack, group))
-    return [(each["n"], each["text"], each["example"]) for each in one["reasons"]]
+    (one,) = (e for e in found.attackable if (e.attack, e.group) == (attack, group))
+    return [(reason.n, reason.text, reason.example) for reason in one.reasons]
 
 
 def test_it_counts_what_is_attackable_and_says_why_the_rest_is_not(checked):
@@ -98,11 +97,11 @@ def test_a_run_attacks_what_the_check_calls_attackable(checked, medstress):
 
 
 def test_a_sample_is_said_to_be_one(checked, medstress):
-    found = checked(QUESTIONS, "--limit", "3")
-    assert (found["n_items"], found["n_checked"], len(found["first"])) == (7, 3, 3)
-    assert {each["n_items"] for each in found["attackable"]} == {3}
-    names = [each["id"] for each in QUESTIONS]
-    shown = [names.index(each["id"]) for each in found["first"]]
+    found = checked(QUESTIONS, "dataset.limit=3")
+    assert (found.n_items, found.n_checked, len(found.first)) == (7, 3, 3)
+    assert {one.n_items for one in found.attackable} == {3}
+    names = [row["id"] for row in QUESTIONS]
+    shown = [names.index(item.id) for item in found.first]
     assert shown == sorted(shown)
     assert "a random sample of 3 is checked" in medstress("check", "data.jsonl", "--limit", "3").out
 
@@ -110,14 +109,14 @@ def test_a_sample_is_said_to_be_one(checked, medstress):
 def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     bad = [question(f"bad{n}", answer_idx="X") for n in range(2)] + [question("nowhere")]
     found = checked([*QUESTIONS, *bad])
-    assert (found["n_items"], found["n_skipped"]) == (7, 3)
-    places = [(each["n"], each["example"].split(": ")[0]) for each in found["skipped"]]
+    assert (found.n_items, found.n_skipped) == (7, 3)
+    places = [(one.n, one.example.split(": ")[0]) for one in found.skipped]
     assert [(n, place.rpartition("/")[2]) for n, place in places] == [
         (2, "data.jsonl, line 8"),
         (1, "data.jsonl, line 10"),
     ]
-    assert found["next"].endswith("--set dataset.on_bad_row=skip")
     told = medstress("check", "data.jsonl")
+    assert told.out.rstrip().endswith("--set dataset.on_bad_row=skip")
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert told.next == "medstress check data.jsonl --set dataset.on_bad_row=skip"
     shown = told.out
@@ -135,12 +134,12 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     ("rows", "name", "flags", "kind", "counts"),
     [
         (IOB, "data.iob", [], "tagged texts", (1, 1)),
-        (PAIRS, "p.jsonl", ["--set", "dataset.name=pairs"], "sentence pairs", (1, 1)),
+        (PAIRS, "p.jsonl", ["dataset.name=pairs"], "sentence pairs", (1, 1)),
     ],
 )
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
     found = checked(rows, *flags, name=name)
-    assert found["kind"] == kind
+    assert found.kind == kind
     counts = (
         counts
         if isinstance(counts, dict)

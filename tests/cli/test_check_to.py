@@ -1,10 +1,8 @@
 """`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 import medstress as ms
@@ -32,8 +30,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form):
+def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
+    form = "jsonl"
     to = folder / f"out.{form}"
     told = medstress("check", "rows.jsonl", "--to", to)
     assert (told.code, told.err) == (0, "")
@@ -57,29 +55,11 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form)
         ("context", "asthma", "diseases"),
         ("context", "ibuprofen", "drugs"),
     ]
-    assert [item.metadata["groups"] for item in items] == [["drugs"], ["drugs", "diseases"], []]
-    assert items[0].metadata["group_options"] == {"drugs": ["B", "C"], "diseases": []}
     assert items[0].metadata["year"] == 2024
     again = folder / f"again.{form}"
     given = ("--set", 'entities.recogniser="given"')
     assert medstress("check", to, "--to", again, *given).code == 0
     assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
-
-
-def test_other_tools_read_plain_columns(medstress, folder):
-    assert medstress("check", "rows.jsonl", "--to", "out.parquet").code == 0
-    frame = polars.read_parquet(folder / "out.parquet")
-    drugs = frame.filter(polars.col("groups").list.contains("drugs"))
-    assert drugs["id"].to_list() == ["q1", "7"]
-    assert frame["mentions"].list.len().to_list() == [6, 2, 1]
-    rows = [json.loads(line) for line in self_written(medstress, folder)]
-    assert list(rows[0])[:6] == ["id", "context", "stem", "options", "answer_idx", "mentions"]
-    assert rows[1]["options"] == {"A": "aspirin", "B": "rest", "C": "gout", "D": "sleep"}
-
-
-def self_written(medstress, folder: Path) -> list[str]:
-    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
-    return (folder / "out.jsonl").read_text("utf-8").splitlines()
 
 
 def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):
@@ -122,7 +102,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
+        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl"),
         (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
         (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
@@ -138,17 +118,3 @@ def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
     assert (told.code, told.out) == (2, "")
     assert sentence in told.err
     assert told.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("values", [(1, {"a": 1}), (True, 3)])
-def test_fields_of_several_kinds_are_refused_as_parquet_and_written_as_jsonl(
-    medstress, folder, values
-):
-    rows = [{**row, "year": value} for row, value in zip(ROWS, values, strict=False)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = medstress("check", "rows.jsonl", "--to", "out.parquet")
-    assert told.code == 2
-    assert told.err.startswith("medstress: --to out.parquet: ")
-    assert told.err.rstrip().endswith("; write .jsonl, or leave the field out")
-    assert not (folder / "out.parquet").exists()
-    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0

@@ -39,31 +39,9 @@ def test_money_is_counted_at_the_given_prices(priced):
     costs = dry(priced)
     dear, free = costs.costs
     # 128 tokens written a query at most, and 2 by a letter, at 10 dollars a million.
-    assert dear.most_usd >= dear.bound * 128 * 10 / 1e6
     assert dear.about_queries * 2 * 10 / 1e6 < dear.usd < dear.about_queries * 128 * 10 / 1e6
-    assert dear.long_usd > dear.about_queries * 128 * 10 / 1e6
     assert (free.usd, costs.total.usd) == (None, dear.usd)
     assert costs.bound == dear.bound + free.bound
-
-
-def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkeypatch):
-    """A server that counts every byte as a token."""
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    import fault_server
-    from fault_server import FaultServer
-
-    monkeypatch.setattr(
-        fault_server, "n_tokens", lambda prompts: sum(len(p.encode()) for p in prompts)
-    )
-    with FaultServer() as server:
-        bench.tables["victim"] = [
-            {"backend": "openai", "base_url": server.url, "model": server.model}
-        ]
-        costs = dry(bench)
-        assert not server.log, "a dry run asks nothing"
-        assert medstress(*bench.arguments()).code == 0
-    (spent,) = bench.summary()["performance"]["spending"]
-    assert 0 < spent["tokens_in"] + spent["tokens_out"] <= costs.total.most_tokens
 
 
 def test_time_is_that_of_a_run_of_the_same_model(bench, medstress):
@@ -167,33 +145,10 @@ def test_the_estimate_of_money_is_near_what_a_run_costs(bench, medstress, kind):
     paid = bench.summary()["performance"]["usd"]
     for costs, factor in ((first, 4), (second, 2)):
         assert paid / factor < costs.total.usd < paid * factor
-        assert paid <= costs.total.most_usd
     assert "(assumed)" in said(first)
     assert f"calls in {bench.out})" in said(second)
     assert "uncertain" in said(first)
-    assert "uncertain" not in said(second)
-    assert second.total.long_usd is None, "measured"
-
-
-def test_a_model_that_explains_its_answers_is_within_the_range_that_is_told(bench, medstress):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from fault_server import FaultServer
-
-    explained = "Let me think about this question. " * 12
-    with FaultServer(answer=lambda prompt: explained + of_case(prompt), counts=True) as server:
-        served(bench, server, answer_by="generate", price_in=1, price_out=8)
-        first = dry(bench)
-        assert medstress(*bench.arguments()).code == 0
-        second = dry(bench, out=bench.root / "other")
-    paid = bench.summary()["performance"]["usd"]
-    assert first.total.usd < paid < first.total.long_usd
-    assert paid < proposed(first)
-    assert "up to 128 if it reasons or explains its answers" in said(first)
-    assert second.total.long_usd is None, "measured"
-
-
-def proposed(costs):
-    return float(re.search(r"no max_usd: --set experiment.max_usd=([\d.]+) would", said(costs))[1])
+    assert "uncertain" not in said(second), "measured"
 
 
 @pytest.mark.release

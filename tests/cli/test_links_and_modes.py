@@ -162,7 +162,6 @@ READINGS = {
     "export": ("export", "{run}", "--table", "trials", "--to", "{to}.jsonl"),
     "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
     "review": ("review", "{run}", "--export", "{to}-room.csv"),
-    "agreement": ("review", "{run}", "--agreement"),
     "verify": ("verify", "{run}"),
     "merge": ("merge", "{run}", "--out", "{to}-merged"),
     "test": ("test", "{run}"),

@@ -139,12 +139,11 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
     assert [line.partition(":")[0] for line in dry.lines] == ["queries", "estimate", "bound"]
     tokens = sum(row["tokens_in"] + row["tokens_out"] for row in spent["spending"])
     total = dry.total
-    for name, about, most, paid in (
-        ("calls", total.about_calls, total.calls, spent["calls"]),
-        ("tokens", total.tokens, total.most_tokens, tokens),
-        ("dollars", total.usd, total.most_usd, spent["usd"]),
+    assert spent["calls"] <= total.calls
+    for name, about, paid in (
+        ("calls", total.about_calls, spent["calls"]),
+        ("tokens", total.tokens, tokens),
+        ("dollars", total.usd, spent["usd"]),
     ):
         assert about is not None, name
-        assert most is not None, name
         assert paid / 2 < about < 2 * paid, (name, about, paid)
-        assert paid <= most, name

@@ -22,8 +22,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.experiment.explain.explanation import Settings
-from medstress.experiment.explain.plan import Selection
-from medstress.experiment.explain.run import run_explanations
+from medstress.experiment.explain.run import Selection, run_explanations
 from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
@@ -255,8 +254,8 @@ def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_ma
 
 def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder):
     run(folder, "steady")
-    rows = rows_of(Run(folder / "run"))
-    explain(folder, *(row.trial_id for row in rows if row.verdict is Verdict.HELD))
+    held = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD]
+    explain(folder, *(row.trial_id for row in held if (row.attack, row.seed) == ("far", 0)))
     summary = Run(folder / "run").summary()
     found = {row["regime"]: row for row in summary["explanations"]["rows"]}
     for row in (found[None], found["n>0"]):
@@ -273,9 +272,9 @@ def test_an_additive_victim_has_the_values_of_its_words(folder):
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
     # Enough for every word in every context.
-    explain(folder, *(row.trial_id for row in flipped[:2]), evaluations=4000)
+    explain(folder, flipped[0].trial_id, evaluations=4000)
     successes = explained(folder)
-    assert len(successes) == 2
+    assert len(successes) == 1
     for one in successes:
         assert one.value == "probability"
         for side, expected in ((one.before, {"fever": 0.05}), (one.after, None)):
@@ -323,11 +322,6 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder):
     assert max(one.after.evaluations for one in more) > 40
     assert len(asked(folder)) == len(set(asked(folder)))
     assert first <= set(asked(folder))
-    # Fewer evaluations are worse: what is there stays, and nothing is asked.
-    told = explain(folder, evaluations=20)
-    assert any("the finer values stay" in line for line in told)
-    kept = [(one.trial.id, one.after.evaluations) for one in explained(folder)]
-    assert kept == [(one.trial.id, one.after.evaluations) for one in more]
     explain(folder, evaluations=60, mask="")
     assert {one.mask for one in explained(folder)} == {"...", ""}
     assert len(explained(folder)) == 2 * len(more)
@@ -388,7 +382,7 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
 @pytest.mark.release
 def test_tokens_are_written_one_a_row(explained_folder):
     to = explained_folder / "rows.jsonl"
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--json", "--out"]
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--out"]
     assert medstress_cli([*args, str(to)]) == 0
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
     sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]

@@ -146,13 +146,13 @@ def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base):
     assert [both("short")["medmcqa"] in row["prompt"] for row in asked] == [True]
 
 
-def test_the_bound_of_tokens_is_that_of_each_data_sets_prompt(base):
-    def bound(prompt: Any) -> str:
+def test_the_estimate_of_tokens_is_that_of_each_data_sets_prompt(base):
+    def tokens(prompt: Any) -> float | None:
         prepared = prepare(experiment("short", prompt=prompt))
         with opened_victims(prepared, lambda _: None):
-            return dry_run(prepared).total.most_tokens
+            return dry_run(prepared).total.tokens
 
-    assert bound(TABLE) == bound("medmcqa") != bound("qstab")
+    assert tokens(TABLE) == tokens("medmcqa") != tokens("qstab")
 
 
 def test_one_question_has_no_data_set(base):

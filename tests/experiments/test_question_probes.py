@@ -78,7 +78,7 @@ def gullible(prompts):
         for p in prompts
     ]
 '''
-N = 24
+N = 12
 KEYS_A = 1 / 3
 DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 

@@ -141,7 +141,7 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
         Opened(folder, adjudicate=True)
     pooled = [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
     assert all(row["asr_valid"] for row in pooled)
-    assert medstress_cli(["review", str(folder), "--agreement"]) == 0
+    assert medstress_cli(["summary", str(folder), "--wide"]) == 0
     shown = capsys.readouterr().out
     assert "Cohen" in shown
     assert "another option marked" in shown
@@ -532,7 +532,6 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
         ("--mode", "answer", "--export", "room.csv"),
         ("--adjudicate",),
         ("--adjudicate", "--sample", "3"),
-        ("--agreement",),
         ("--import", "nothing.json"),
         ("--port", "99999"),
         ("--port", "-1"),

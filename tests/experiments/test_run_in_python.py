@@ -4,7 +4,6 @@ import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
-import pandas
 import polars
 import pytest
 
@@ -103,7 +102,7 @@ def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
         run.case("zzz")
 
 
-def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
+def test_results_are_the_pooled_rows(run):
     frame = run.results()
     assert isinstance(frame, polars.DataFrame)
     for told, row in zip(frame.to_dicts(), run.summary()["results"], strict=True):
@@ -117,12 +116,6 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
         ):
             assert told[name] == row["asr"][end]
         assert told["queries_asked"] == row["queries"]["asked"]
-    same = run.results("pandas")
-    assert isinstance(same, pandas.DataFrame)
-    assert list(same.columns) == frame.columns
-    assert same["asr"].tolist() == frame["asr"].to_list()
-    trials = run.trials("pandas")
-    assert trials["trial_id"].tolist() == run.trials()["trial_id"].to_list()
     assert run.table("items").height == 12
 
 
@@ -143,13 +136,6 @@ def test_columns_have_their_types_without_values_and_without_rows_too(run):
         typed = {column for column, type_ in types.items() if type_ is not None}
         assert {(c, empty[c].dtype) for c in typed} <= set(full.schema.items())
         assert {"trial_id", "item_id", "original_id"} & set(empty.columns)
-
-
-def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ms.UsageError) as error:
-        run.results("pandas")
-    said(str(error.value), "medstress[pandas]")
 
 
 def test_a_run_of_which_nothing_has_ended_says_so(bench):

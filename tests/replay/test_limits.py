@@ -7,7 +7,7 @@ import pytest
 
 import medstress as ms
 from experiments import GOLDENS, MEDFUZZ, entity, medfuzz, substitution, victim
-from medstress.experiment.plan.spending import limits_of
+from medstress.experiment.plan.plan import limits_of
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.store.run_store import RunStore
 

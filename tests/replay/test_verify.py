@@ -337,7 +337,7 @@ def test_a_changed_summary_is_named(copy, monkeypatch):
     path.write_text(json.dumps(kept), "utf-8")
     assert told(copy).startswith("summary.json: expected results[0].n_flipped ")
     with monkeypatch.context() as patch:
-        patch.setattr("medstress.experiment.audit.kept.__version__", "99.0")
+        patch.setattr("medstress.experiment.audit.verify.__version__", "99.0")
         found = verify_folder(copy)
         assert found.broken is None
         assert "another one here from results[0].n_flipped on" in found.not_compared[0]

@@ -12,7 +12,7 @@ from medstress.attacks.noise import mention_key
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
-from medstress.experiment.dry_run_remarks import dry_run_remarks
+from medstress.experiment.dry_run import dry_run_remarks
 from medstress.experiment.plan.manifest import surrogates_of
 from medstress.training.plan import plan_training, training_lines
 

@@ -11,13 +11,13 @@ from medstress.analyses.run import Run
 from medstress.attacks.medfuzz.attack import NAME
 from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.reading import Source
-from medstress.experiment.medfuzz_tests import FAITHFULNESS, SIGNIFICANCE, nothing_tested
+from medstress.experiment.follow_ups import FollowUp, Stage
 from medstress.experiment.opening import Wish, check_whole
 from medstress.experiment.own_runs import OwnRun, own_run, who_is_asked
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import Watcher, opened_victims, prepare, resolve
 from medstress.experiment.run import execute
-from medstress.experiment.stages import FollowUp, Stage
+from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE, nothing_tested
 from medstress.store.reader import RunReader, read
 from medstress.store.run_store import lock_folder
 from medstress.store.shards import shard_of

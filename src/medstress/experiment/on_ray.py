@@ -39,7 +39,7 @@ from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import Source, find_source
 from medstress.experiment.merging import merge_shards
 from medstress.experiment.opening import Wish
-from medstress.experiment.plan.spending import payers
+from medstress.experiment.plan.plan import payers
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.files.extras import importing

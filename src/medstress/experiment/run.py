@@ -13,26 +13,37 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from medstress.analyses.run import Run
 from medstress.core.calls import ModelIdentity
 from medstress.core.errors import StoreError, UnreachableError, UsageError
+from medstress.core.queries import JUDGE
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
-from medstress.engine.work import VICTIM
+from medstress.engine.work import VICTIM, Purpose
 from medstress.experiment import criteria
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import Source
 from medstress.experiment.follow_ups import (
+    CHOICES,
+    FollowUp,
+    Stage,
     follow_up_hashes,
     keep_similarities,
-    stages_of,
+    superseded,
 )
 from medstress.experiment.opening import RUN, Fingerprint, Held, Opening, Verb, Wish, decide
 from medstress.experiment.own_runs import is_own_run, keep_own, new_id
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.plan import Prepared, Usage, go_on, take_shard
-from medstress.experiment.plan.spending import limits_of, reached, usage_of
-from medstress.experiment.plan.targets import check_same_targets, claim_answers
+from medstress.experiment.plan.plan import (
+    Prepared,
+    Usage,
+    check_same_targets,
+    claim_answers,
+    go_on,
+    limits_of,
+    reached,
+    take_shard,
+    usage_of,
+)
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
-from medstress.experiment.stages import CHOICES, FollowUp, Stage, superseded
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, stored_manifest
 from medstress.store.root import SUPERSEDED
@@ -299,6 +310,22 @@ def execute(
             stop=stop,
             measured=(str(manifest.get("started")), str(manifest.get("finished"))),
         )
+
+
+def stages_of(bench: Prepared) -> list[Stage]:
+    """Return what an experiment asks after its trials."""
+    table, analysis, stages = bench.experiment.test, bench.experiment.analysis, list[Stage]()
+    if table is not None or JUDGE in {part.name for part in bench.roles}:
+        from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE
+
+        stages += [FAITHFULNESS] if table is None else [FAITHFULNESS, SIGNIFICANCE]
+    if analysis.transfer or analysis.reuse:
+        from medstress.experiment.transfer import plan
+
+        purposes = frozenset({Purpose.TRANSFER, Purpose.REUSE})
+        name = "transfer and reuse"
+        stages.append(Stage(name=name, works=plan, purposes=purposes, is_whole=True))
+    return stages
 
 
 def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -268,19 +268,19 @@ def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     return hashlib.blake2b(orjson.dumps(rows), digest_size=DIGEST_BYTES).digest()
 
 
-def _trial_digest(arm: hashlib.blake2b, item: bytes, own: Sequence[object], result: bytes) -> bytes:
+def _trial_digest(
+    arm: hashlib.blake2b, item: bytes, own: tuple[int, str, str | None, str], result: bytes
+) -> bytes:
     """Return the digest of a trial.
 
     Args:
         arm: the state after its arm, as JSON; it is not changed.
         item: the item's id and hash, as JSON.
-        own: its repeat, its id, how it ended and the digest of what it consumed.
+        own: its repeat, its id, how it ended, and the digest of what it consumed, in hex.
         result: its result, as stored.
     """
     state = arm.copy()
-    state.update(item)
-    state.update(orjson.dumps(own))
-    state.update(result)
+    state.update(b"".join((item, orjson.dumps(own), result)))
     return state.digest()
 
 
@@ -289,8 +289,8 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     exchanges = exchanges_digest(db, trial, attempt)
     *arm, item_id, item_hash, repeat, trial_id = db.execute(_IDENTITY, (trial,)).fetchone()
     state = hashlib.blake2b(orjson.dumps(arm), digest_size=DIGEST_BYTES)
-    own = repeat, trial_id, verdict, exchanges.hex().upper()
-    digest = _trial_digest(state, orjson.dumps((item_id, item_hash)), own, result.encode())
+    item, own = orjson.dumps((item_id, item_hash)), (repeat, trial_id, verdict, exchanges.hex())
+    digest = _trial_digest(state, item, own, result.encode())
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
         "VALUES (?, ?, ?, ?, ?)",
@@ -314,17 +314,17 @@ def wrong_rows(db: sqlite3.Connection, digests: dict[int, bytes] | None = None) 
         row: orjson.dumps(of) for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
     }
     rows = db.execute(
-        "SELECT v.id, t.id, COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NULL, "
-        "v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), t.repeat, t.trial_id, "
-        "v.verdict, hex(v.exchanges) FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "SELECT v.id, v.trial, v.digest, v.verdict, v.exchanges, CAST(v.result AS BLOB), t.arm, "
+        "t.item, t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
         "ORDER BY v.id"
     )
     digests = {} if digests is None else digests
-    for row, trial, begins, stored, arm, item, result, *own in rows:
-        if begins:
+    for row, trial, stored, verdict, exchanges, result, arm, item, repeat, trial_id in rows:
+        if verdict is result is exchanges is stored is None:
             digests.pop(trial, None)
             continue
-        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result)
+        own = repeat, trial_id, verdict, (exchanges or b"").hex()
+        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result or b"")
         if digest != stored:
             yield _other_digest("verdicts", row, stored, digest)
 

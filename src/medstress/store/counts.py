@@ -137,15 +137,16 @@ def _calls(db: sqlite3.Connection, n_trials: int) -> _Calls:
     whens = " ".join(f"WHEN role = ? AND purpose = ? THEN {i}" for i in range(len(kinds)))
     query = _CALLS.format(kind=f"(CASE {whens} END)" if kinds else "0")
     cells = chain.from_iterable(db.execute(query, list(chain.from_iterable(kinds))))
-    rows = np.fromiter(cells, np.int64).reshape(-1, 5)
-    trial = rows[:, 0]
-    if len(rows) and not (trial.min() > 0 and trial.max() < n_trials):
+    # A copy, because columns that lie together are read several times faster.
+    columns = np.fromiter(cells, np.int64).reshape(-1, 5).T.copy()
+    trial = columns[0]
+    if len(trial) and not (trial.min() > 0 and trial.max() < n_trials):
         raise ValueError("a call of no trial")
     begun = np.zeros(n_trials, dtype=np.int64)
     for row, n in db.execute(_BEGUN):
         begun[row] = n
-    is_latest = rows[:, 1] == begun[trial]
-    trial, _, kind, query_of, answer = (rows if is_latest.all() else rows[is_latest]).T.copy()
+    is_latest = columns[1] == begun[trial]
+    trial, _, kind, query_of, answer = columns if is_latest.all() else columns[:, is_latest]
     return _Calls(
         trial=trial,
         query=query_of,

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.core.calls import Choose, Compare, Message, Rank, Score, Tag
-from medstress.experiment.explain.calls import texts_of, with_texts
-from medstress.experiment.explain.masking import Masker, pieces, word_cuts
+from medstress.core.calls import Choose, Message, Rank, Score
 from medstress.experiment.explain.shapley import Tree, first_masks, tree_of
+from medstress.experiment.explain.texts import Masker, pieces, texts_of, with_texts, word_cuts
 
 HARD = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \t\r\n\u00a0\u2028é💊"))
@@ -59,13 +58,6 @@ def test_a_run_of_masked_words_becomes_one_mask_and_white_space_stays(text, show
     assert masked(text, shown, mask) == expected
 
 
-def test_a_tagger_gets_as_many_tokens_and_none_of_them_empty():
-    masker = Masker(texts=(("no",), ("aspirin",)), one_by_one=True)
-    assert masker(np.array([True, False])) == ("no", "...")
-    with pytest.raises(ValueError, match="empty"):
-        Masker(texts=(("no",),), mask=" ", one_by_one=True)
-
-
 @given(st.lists(st.integers(0, 6), max_size=9))
 def test_a_tree_has_every_token_once_in_order(sizes):
     tree = tree_of(sizes)
@@ -105,8 +97,6 @@ FIRST = "User: Is it?\n\nAssistant:"
         (Choose("Is it?", "AB"), ("Is it?",)),
         (Score((SYSTEM, USER), ("A",)), (USER.content,)),
         (Rank("Is it?", ("yes", "no")), ("Is it?", "yes", "no")),
-        (Tag(("no", "pain")), ("no", "pain")),
-        (Compare("one", "two"), ("one", "two")),
     ],
 )
 def test_every_call_has_texts_that_can_be_replaced(call, texts):

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.core.calls import Tagged
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.experiment.explain.outputs import outputs_of
-from medstress.experiment.explain.segments import Pair, Segment, segments_of
+from medstress.experiment.explain.explanation import Outputs
+from medstress.experiment.explain.texts import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.sentences import EntityTagging, Similarity
 from medstress.tasks.templates import Template, load_template
 
 QUESTION = Question(
@@ -91,73 +88,16 @@ def test_a_conversation_is_explained_in_the_turn_that_shows_the_question():
         assert {"context", "stem", *"ABCD"} <= {each.place for each in pair.after}
 
 
-TEXT = TaggedText(
-    id="1",
-    tokens=("no", "acute", "renal", "failure", "today"),
-    labels=("O", "B-D", "I-D", "I-D", "O"),
-)
-UNIT = replace(TEXT, entity=Entity(start=1, end=4, type="D"))
-
-
-def test_a_tagged_text_has_an_entity_edits_and_a_sentence():
-    edits = (
-        Edit(field="tokens", start=2, end=3, replacement="chronic kidney"),
-        Edit(field="tokens", start=4, end=5, replacement=""),
-    )
-    pair = found(EntityTagging(types=("D",)), edits, UNIT)
-    assert [(s.pieces, s.place, s.edited) for s in pair.before] == [
-        (("no",), "sentence", False),
-        (("acute",), "entity", False),
-        (("renal",), "entity", True),
-        (("failure",), "entity", False),
-        (("today",), "sentence", True),
-    ]
-    assert [s.pieces for s in pair.after] == [
-        ("no",),
-        ("acute",),
-        ("chronic", "kidney"),
-        ("failure",),
-        (),
-    ]
-
-
-def test_both_texts_of_a_pair_are_explained():
-    pair = SentencePair(id="p", text_a="A red pill.", text_b="A pill.", score=2.0)
-    edit = Edit(field="text_b", start=2, end=6, replacement="tablet")
-    found_pair = found(Similarity(), (edit,), pair)
-    shown = [(each.number, each.place, each.text) for each in found_pair.after if each.text]
-    assert shown == [
-        (0, "text_a", "A red pill."),
-        (1, "text_b", "A "),
-        (1, "text_b", "tablet"),
-        (1, "text_b", "."),
-    ]
-
-
 def test_outputs_are_probabilities_or_what_was_answered():
-    outputs = outputs_of(QUESTION, "B")
+    outputs = Outputs(names=tuple("ABCD"), key=QUESTION.key)
     wrong = Prediction(outcome=Outcome.WRONG, answer="B")
     assert outputs.read(wrong).tolist() == [0, 1, 0, 0]
     scored = replace(wrong, scores=tuple(np.log([0.1, 0.6, 0.2, 0.1])))
     assert outputs.read(scored) == pytest.approx([0.1, 0.6, 0.2, 0.1])
     unread = Prediction(outcome=Outcome.UNREADABLE, answer=None)
     assert outputs.read(unread).tolist() == [0, 0, 0, 0]
-    assert outputs.answer(unread) is None
     assert [outputs.value(each).value for each in ([wrong], [scored], [wrong, scored])] == [
         "answer",
         "probability",
         "mixed",
     ]
-
-
-def test_an_entity_is_found_or_labelled_as_at_the_success():
-    outputs = outputs_of(UNIT, "O O O")
-    flow = EntityTagging(types=("D",)).flow(UNIT.candidate())
-    next(flow)
-    with pytest.raises(StopIteration) as stop:
-        flow.send((Tagged(labels=TEXT.labels),))
-    assert outputs.read(stop.value.value).tolist() == [1, 0]
-    lost = Prediction(outcome=Outcome.WRONG, answer="O O O")
-    assert (outputs.read(lost).tolist(), outputs.answer(lost)) == ([0, 1], "wrong")
-    other = Prediction(outcome=Outcome.WRONG, answer="B-D O O")
-    assert (outputs.read(other).tolist(), outputs.answer(other)) == ([0, 0], None)

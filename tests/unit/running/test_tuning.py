@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
+from medstress.experiment.file.config import GRID, TuneTable
 from medstress.experiment.file.reading import check_table, read_experiment
-from medstress.experiment.file.study_tables import GRID, TuneTable
 from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
 FILE = """[experiment]

@@ -41,9 +41,9 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RoleTable,
     victim_labels,
 )
-from medstress.experiment.file.model_tables import RoleTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
@@ -55,8 +55,7 @@ from medstress.experiment.plan.parts import (
     sentence_resources,
     with_names,
 )
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
+from medstress.experiment.plan.plan import Prepared, RolePart
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.kinds import Kind, kind_described, kind_of_all

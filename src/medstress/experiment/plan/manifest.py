@@ -22,9 +22,7 @@ from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import mentions_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.targets import target_hash, watched
+from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
