@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Point,
