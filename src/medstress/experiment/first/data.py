@@ -118,7 +118,8 @@ def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = 
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
-        if _SEVERAL in str(error) and (files := _tables(_given(table, base))):
+        is_hub = table["name"] == "hub"
+        if is_hub and _SEVERAL in str(error) and (files := _tables(_given(table, base))):
             here = " or ".join(f"--data {each}" for each in files[:_MOST_FILES])
             raise UsageError(f"{error} (here: {here})").with_flag("--data", files[0]) from error
         told = type(error)(f"{error}{_settled_by(str(error), table)}")
