@@ -114,9 +114,19 @@ def _synonyms(run: Run) -> Iterator[Remark]:
             level="note",
             where=(row["dataset"], "", "", row["attack"]),
             sentence=f"{row['attack']} on {row['dataset']}: of {row['n_mentions']:,} mentions "
-            f"{row['n_listed']:,} get a listed name, {row['n_nearest']:,} the nearest one, and "
-            f"{row['n_unchanged']:,} stay ({row['surrogate']}).",
+            f"{row['n_listed']:,} get a listed name of the same thing, {row['n_defined']:,} are "
+            f"acronyms that are spelt out as their text defines them, and {row['n_nearest']:,} get "
+            f"the nearest name. {row['n_ambiguous']:,} name several things and stay, "
+            f"{row['n_unchanged']:,} have no other name ({row['surrogate']}).",
         )
+        if row["n_nearest"]:
+            yield Remark(
+                rule="related_names",
+                where=(row["dataset"], "", "", row["attack"]),
+                sentence=f"The nearest names of {row['attack']} are related names, no synonyms: a "
+                "salt, a subtype or another thing. What is lost to them does not show that the "
+                'model lacks synonyms; mode = "strict" asks for those alone.',
+            )
 
 
 def _duplicates(run: Run) -> Iterator[Remark]:
