@@ -12,7 +12,7 @@ from medstress.attacks.noise import mention_key
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError
 from medstress.core.sentences import TaggedText
-from medstress.experiment.dry_run_remarks import dry_run_remarks
+from medstress.experiment.dry_run import dry_run_remarks
 from medstress.experiment.plan.manifest import SOURCES, surrogates_of
 from medstress.training.plan import plan_training, training_lines
 
@@ -273,7 +273,7 @@ def test_held_out_names_are_for_synonyms(synonyms: dict[str, Any]) -> None:
 
 def test_samples_are_of_whole_documents(workplace: Path) -> None:
     from medstress.core.sentences import TaggedText
-    from medstress.datasets.draw import draw_documents
+    from medstress.datasets.source import draw_documents
 
     items = [
         TaggedText(id=f"{n}", tokens=("a",), labels=("O",), metadata={"document": f"d{n // 3}"})

@@ -20,8 +20,8 @@ from medstress.backends.local import encoders
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
 from medstress.core.sentences import TaggedText
-from medstress.datasets.iob import read_iob
 from medstress.datasets.source import DatasetOptions
+from medstress.datasets.tagged import read_iob
 from medstress.training import train as flow
 from medstress.training.plan import plan_training
 

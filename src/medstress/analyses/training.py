@@ -15,9 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import capital
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.scores import (
     Key,
     Response,
@@ -26,6 +25,8 @@ from medstress.analyses.scores import (
     responses,
 )
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Form,
@@ -38,7 +39,6 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
-from medstress.kinds import scoring_of
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.resampling import resampled_ratio
 from medstress.stats.shares import Mask
@@ -50,6 +50,7 @@ from medstress.stats.trainings import (
     over_seeds,
     recovery,
 )
+from medstress.tasks.kinds import kind_named
 
 ORIGINAL, ORIGINAL_TWICE = "original", "original twice"
 """The kinds of models that learn from no perturbed copy: from the data once, or twice."""
@@ -255,7 +256,7 @@ class TrainingOfRun:
         )
 
 
-TRAINING = TrainingOfRun()
+TRAINING = Analysis(TrainingOfRun.name, TrainingOfRun().compute)
 
 
 def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
@@ -320,7 +321,7 @@ class _Scorer:
             return None
         cells = {victim: self._cells[key] for victim, key in keys.items()}
         first, second = [a for a, _ in pairs], [b for _, b in pairs]
-        scoring = scoring_of(next(iter(cells.values())).trials[0].item)
+        scoring = kind_named(next(iter(cells.values())).trials[0].item.kind).scores
         if scoring is None:
             compared = _by_accuracy(cells, first, second)
             return None if compared is None else (ACCURACY, compared)

@@ -187,9 +187,15 @@ class Noise(Attack):
         """Return the parameters, those of all noises last, without `choices`, which shows in
         others."""
         values = super().spec()
-        shared = [name for name in values if name in Noise.__annotations__]
-        own = {k: v for k, v in values.items() if k not in (*shared, "choices")}
-        return {**own, **{name: values[name] for name in shared}}
+        values.pop("choices", None)
+        return {
+            name: values[name] for name in sorted(values, key=Noise.__annotations__.__contains__)
+        }
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Name and parameters of what it does to words, without those of all noises."""
+        return {k: v for k, v in self.spec().items() if k not in Noise.__annotations__}
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters that tell attacks of this name apart in labels."""
@@ -327,11 +333,11 @@ def listed_places(tokens: Sequence[str], listed: Collection[str], most: int) -> 
 # -- letters ----------------------------------------------------------------------------------
 @parameters
 class LetterNoise(Scoped):
-    """Base of noises of single words: which, how many of them, how many edits in each.
+    """Base of noises of single words. Write `once`, one edit of a word.
 
-    A word is a token with a letter, long enough for the noise. Every occurrence has its own
-    draws, and a lower `rate` or fewer `edits_per_word` with the same seed make a part of the
-    same edits.
+    A word is a token with a letter, long enough for the noise: "500" never changes, but digits next
+    to letters do ("250mg" may become "205mg"). Every occurrence has its own draws, and a lower
+    `rate` or fewer `edits_per_word` with the same seed make a part of the same edits.
     """
 
     min_length: ClassVar[int] = 2
@@ -343,8 +349,14 @@ class LetterNoise(Scoped):
     """Successive edits in a word; the paper makes one."""
 
     @abstractmethod
+    def once(self, word: str, at: float, which: float) -> str:
+        """Return the word after one edit, a function of two draws in [0, 1): where, and what."""
+
     def edit(self, word: str, draws: Draws) -> str:
-        """Return the word after one edit for each row of `draws`; a function of both alone."""
+        """Return the word after one edit for each row of `draws`."""
+        for at, which in draws:
+            word = self.once(word, at, which)
+        return word
 
     def can_edit(self, word: str) -> bool:
         """Return whether a token is a word that is long enough."""
@@ -377,16 +389,14 @@ class SwapNoise(LetterNoise):
     name = "swap_noise"
     min_length = 4
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Swap once for each row of draws; the second number of a row is not used.
+    def once(self, word: str, at: float, which: float) -> str:
+        """Swap at one place.
 
-        >>> SwapNoise().edit("aspirin", [(0.3, 0.0)])
+        >>> SwapNoise().once("aspirin", 0.3, 0.0)
         'asiprin'
         """
-        for at, _ in draws:
-            i = 1 + int(at * (len(word) - 3))
-            word = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
-        return word
+        i = 1 + int(at * (len(word) - 3))
+        return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
 _KEYS = (files("medstress.attacks") / "data" / "keyboard.tsv").read_text("utf-8")
@@ -404,17 +414,15 @@ class KeyboardNoise(LetterNoise):
 
     name = "keyboard_noise"
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Slip once for each row of draws: (position, neighbour).
+    def once(self, word: str, at: float, which: float) -> str:
+        """Slip on one key.
 
-        >>> KeyboardNoise().edit("renal", [(0.9, 0.0)]), KeyboardNoise().edit("Renal", [(0.0, 0.0)])
+        >>> KeyboardNoise().once("renal", 0.9, 0.0), KeyboardNoise().once("Renal", 0.0, 0.0)
         ('rena,', 'Renal')
         """
-        for at, which in draws:
-            i = int(at * len(word))
-            if near := NEIGHBOURS.get(word[i]):
-                word = word[:i] + near[int(which * len(near))] + word[i + 1 :]
-        return word
+        i = int(at * len(word))
+        near = NEIGHBOURS.get(word[i])
+        return word[:i] + near[int(which * len(near))] + word[i + 1 :] if near else word
 
 
 @parameters
@@ -427,22 +435,20 @@ class CaseNoise(LetterNoise):
     to: Literal["random", "upper", "lower", "capitalised", "letter"] = "random"
     """`letter`: one letter changes its case; `random`: any of the others."""
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Change case once for each row of draws: (position, mode)."""
-        for at, which in draws:
-            modes = ("upper", "lower", "capitalised", "letter")
-            match modes[int(which * len(modes))] if self.to == "random" else self.to:
-                case "upper":
-                    word = word.upper()
-                case "lower":
-                    word = word.lower()
-                case "capitalised":
-                    word = word.capitalize()
-                case _:
-                    letters = [i for i, character in enumerate(word) if character.isalpha()]
-                    i = letters[int(at * len(letters))]
-                    word = word[:i] + word[i].swapcase() + word[i + 1 :]
-        return word
+    def once(self, word: str, at: float, which: float) -> str:
+        """Change the case of the word, or of one letter."""
+        modes = ("upper", "lower", "capitalised", "letter")
+        match modes[int(which * len(modes))] if self.to == "random" else self.to:
+            case "upper":
+                return word.upper()
+            case "lower":
+                return word.lower()
+            case "capitalised":
+                return word.capitalize()
+            case _:
+                letters = [i for i, character in enumerate(word) if character.isalpha()]
+                i = letters[int(at * len(letters))]
+                return word[:i] + word[i].swapcase() + word[i + 1 :]
 
 
 _ALIKE = "l1 lI il o0 O0 S5 B8 Z2 G6 ec hb gq nu ao tf yv m:rn d:cl w:vv h:li U:ll k:lc"
@@ -455,19 +461,18 @@ CONFUSIONS = (*_PAIRS, *((read, seen) for seen, read in _PAIRS))
 class OcrNoise(LetterNoise):
     """Read one place of a word as what looks like it, uniform over places and readings.
 
-    A word without such a place stays as it is. Numbers stay as well: a misread digit would make
-    another dose.
+    A word without such a place stays as it is.
     """
 
     name = "ocr_noise"
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Misread once for each row of draws; the second number of a row is not used."""
-        for at, _ in draws:
-            if readings := confusions_in(word):
-                i, seen, read = readings[int(at * len(readings))]
-                word = word[:i] + read + word[i + len(seen) :]
-        return word
+    def once(self, word: str, at: float, which: float) -> str:
+        """Misread one place."""
+        readings = confusions_in(word)
+        if not readings:
+            return word
+        i, seen, read = readings[int(at * len(readings))]
+        return word[:i] + read + word[i + len(seen) :]
 
 
 @lru_cache(maxsize=1 << 16)

@@ -441,7 +441,7 @@ class Question(Item):
             if mention not in checked:
                 _check_mention(self, mention)
         copy = object.__new__(type(self))
-        vars(copy).update({each.name: vars(self)[each.name] for each in fields(self)})
+        vars(copy).update({one.name: vars(self)[one.name] for one in fields(self)})
         vars(copy)["mentions"] = new
         return copy
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import Run
-from medstress.analyses.transfer import right_on
+from medstress.analyses.transfer import cross_fitted, right_on
 from medstress.attacks.names import edit_limit, exclusions
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from medstress.attacks.noise import Synonym
-from medstress.experiment.file.study_tables import TrainTable
+from medstress.experiment.file.config import TrainTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.stats.trainings import ENOUGH_SEEDS
 

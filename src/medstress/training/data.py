@@ -11,8 +11,8 @@ from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.clusters import GROUPS, clusters_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
+from medstress.experiment.file.config import TrainTable
 from medstress.experiment.file.reading import check_table
-from medstress.experiment.file.study_tables import TrainTable
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import GroupPart, kind_of_datasets, load_groups
@@ -29,7 +29,7 @@ from medstress.training.copies import (
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that the training data do not inherit."""
 
-_OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
+_OF_A_FILE = {"documents": '"pmid"', "types": '["Chemical"]'}
 """Inherited keys that the training data may have to override, each with an example."""
 
 

@@ -12,12 +12,10 @@ from medstress.backends.local.files import ModelFiles, find_model, no_progress_b
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder
+from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.kinds import CHOICE, SIMILARITY, TAGGING, Kind
-from medstress.machine.compute_thread import in_compute_thread
-from medstress.machine.freed_memory import keep_freed_memory
-from medstress.machine.onednn_linear import use_onednn
+from medstress.tasks.kinds import CHOICE, SIMILARITY, TAGGING, Kind
 
 Columns = Mapping[str, Sequence[int]]
 """A tokenizer's output for one text: input name -> one number per piece."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from medstress.core.sentences import SentencePair
-from medstress.kinds.scores import pearson
+from medstress.tasks.scores import pearson
 from medstress.training.learner import (
     Columns,
     Start,

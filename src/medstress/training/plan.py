@@ -14,14 +14,20 @@ from medstress.attacks.noise import Synonym
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.config import (
+    ORIGINAL,
+    ORIGINAL_TWICE,
+    UNTRAINED,
+    Experiment,
+    TrainTable,
+    VictimTable,
+)
 from medstress.experiment.file.reading import Source
-from medstress.experiment.file.study_tables import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import Watcher, prepare
-from medstress.kinds import CHOICE, SIMILARITY
+from medstress.tasks.kinds import CHOICE, SIMILARITY
 from medstress.training.cautions import cautions
 from medstress.training.choice import head_template
 from medstress.training.copies import Kind, items_by_epoch
@@ -370,7 +376,7 @@ def _kinds(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
                     f"{did_you_mean(name, by_label)} (there are: {', '.join(by_label)})"
                 )
         parts = tuple(by_label[name] for name in entry.attack)
-        check_perturbed_alone(parts, prepared.kind)
+        check_perturbed_alone(parts)
         if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
             raise UsageError(
                 "[train] adversarial: held_out_names works with synonym attacks only, got "

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.local.encoders import PieceTokenizer
-from medstress.core.sentences import OUTSIDE, TaggedText
-from medstress.tasks.sentences import marked_entities
+from medstress.core.sentences import OUTSIDE, TaggedText, entities_of
 from medstress.training.batching import batches
 from medstress.training.learner import (
     Start,
@@ -122,7 +121,7 @@ class TaggingLearner:
                         labels[window.item][word] = self._names[row[piece]]
         right = total = 0
         for item, names in zip(items, labels, strict=True):
-            marked = marked_entities(names)
+            marked = entities_of(names)
             right += len({*item.entities} & {*marked})
             total += len(item.entities) + len(marked)
         return 2 * right / total if total else 0.0

@@ -11,7 +11,6 @@ import pytest
 from medstress.attacks.noise import NoiseResources, noise_of
 from medstress.attacks.protocol import make_attack
 from medstress.attacks.set_search import importance
-from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.resources import Resources
@@ -212,22 +211,15 @@ def test_a_field_without_text_is_an_obstacle() -> None:
 
 def test_a_question_is_attacked_like_every_question() -> None:
     attack = made(name="swap_noise")
-    assert attack.goal_for(ITEM) == Untargeted()
-    assert not attack.asks_copy_of(ITEM)
+    assert (attack.goal_for(ITEM), attack.asks_copy_of(ITEM)) == (Untargeted(), False)
     assert attack.is_copy
     assert "names" not in attack.needs
-
-
-def test_the_default_field_is_not_told_and_others_are() -> None:
-    assert made(name="swap_noise").label_parameters()["field"] is None
-    assert made(name="non_entity_noise").label_parameters()["field"] is None
-    assert made(name="synonym", field="passage").spec()["field"] == "passage"
-
-
-def test_an_unknown_field_is_refused_in_one_sentence(said: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        made(name="swap_noise", field="passages")
-    said(str(caught.value), "field", "'passage'")
+    # The default field is no part of labels.
+    fields = [
+        made(name="swap_noise", **keys).label_parameters()["field"]
+        for keys in ({}, {"field": "stem"})
+    ]
+    assert fields == [None, "stem"]
 
 
 def test_noise_without_its_resources_is_a_defect() -> None:

@@ -1,7 +1,5 @@
 """Scores over training seeds against Student's interval, and recovery against numbers by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -30,7 +28,7 @@ def scored(right: list[int], asked: int = 10) -> Measured:
     return Measured(value=hits.sum() / counts.sum(), drawn=resampled_ratio(hits, counts))
 
 
-def test_without_noise_of_items_the_interval_is_students() -> None:
+def test_without_noise_of_items_the_interval_is_students():
     values = [0.901, 0.85, 0.85]
     found = estimated(over_seeds(constant(*values)), 1, "")
     half = student.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
@@ -42,28 +40,28 @@ def test_without_noise_of_items_the_interval_is_students() -> None:
     assert found.value - found.low == pytest.approx(half, rel=0.06)
 
 
-def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference() -> None:
+def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference():
     first, second = constant(0.9, 0.8, 0.7), constant(0.8, 0.7, 0.6)
     gap = minus(over_seeds(first), over_seeds(second))
     assert np.ptp(gap.drawn) < 1e-9
     assert gap.value == pytest.approx(0.1)
 
 
-def test_below_three_seeds_nothing_is_drawn() -> None:
+def test_below_three_seeds_nothing_is_drawn():
     assert np.ptp(over_seeds(constant(0.2, 0.8)).drawn) == 0
     assert over_seeds([*constant(0.2, 0.8), NOTHING]).value is None
     assert "3 training seeds" in method_of("9 clusters", 3)
     assert "nothing of other seeds" in method_of("9 clusters", 2)
 
 
-def test_too_few_clusters_leave_a_value_without_an_interval() -> None:
+def test_too_few_clusters_leave_a_value_without_an_interval():
     bare = [Measured(value=x, drawn=np.zeros(0)) for x in (0.2, 0.4, 0.6)]
     found = estimated(over_seeds(bare), 5, "too few documents")
     assert found.value == pytest.approx(0.4)
     assert (found.low, found.high, found.method) == (None, None, "too few documents")
 
 
-def test_the_interval_covers_the_mean_of_all_trainings() -> None:
+def test_the_interval_covers_the_mean_of_all_trainings():
     """Planted: each training finds an entity with a chance of its own, in 60 documents of 5."""
     rng, covered, n = np.random.default_rng(3), 0, 300
     for _ in range(n):
@@ -79,7 +77,7 @@ def test_the_interval_covers_the_mean_of_all_trainings() -> None:
     assert covered / n > 0.95 - 3 * np.sqrt(0.95 * 0.05 / n)
 
 
-def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together() -> None:
+def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together():
     clean = [9, 8, 10, 9, 7, 9]
     four = Four(
         clean=scored(clean),
@@ -99,7 +97,7 @@ def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together() -
     assert found.clean.low < 52 / 60
 
 
-def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero() -> None:
+def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero():
     clean = [9, 8, 10, 9, 7, 9]
     same = scored(clean)
     four = Four(
@@ -114,7 +112,7 @@ def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero() -> None:
     assert found.gain.value is not None
 
 
-def test_an_undefined_score_leaves_the_rest_unknown() -> None:
+def test_an_undefined_score_leaves_the_rest_unknown():
     four = Four(
         clean=scored([9, 8]),
         attacked=NOTHING,

@@ -12,7 +12,7 @@ from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise import Synonym, noise_of
-from medstress.attacks.noise_control import NonEntityNoise, is_control_of
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
@@ -22,9 +22,7 @@ from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.targets import target_hash, watched
+from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
@@ -128,7 +126,7 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         "draws_names": _draws_names(attack),
         "whole_copy": attack.is_copy,
         "judged": judged,
-        "control_of": _control_of(part.label, spec, prepared),
+        "control_of": _control_of(part, prepared),
         "declared": declared_by(attack),
     }
 
@@ -144,14 +142,14 @@ def _draws_names(attack: Attack) -> bool:
     return made is not None and "names" in made.needs
 
 
-def _control_of(label: str, spec: dict[str, Any], prepared: Prepared) -> str | None:
+def _control_of(part: AttackPart, prepared: Prepared) -> str | None:
     """Return the label of the attack that an arm controls; None for an attack."""
+    attack, spec = part.attack, part.attack.spec()
     if "control_of" in spec:
-        return label.removesuffix(f" / {spec['name']}")
-    if spec["name"] != NonEntityNoise.name:
+        return part.label.removesuffix(f" / {spec['name']}")
+    if not isinstance(attack, NonEntityNoise):
         return None
-    controlled = (p.label for p in prepared.attacks if is_control_of(spec, p.attack.spec()))
-    return next(controlled, None)
+    return next((one.label for one in prepared.attacks if attack.controls(one.attack)), None)
 
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:

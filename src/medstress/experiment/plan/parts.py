@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
-from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.entities.groups import LABEL, NoNames, typed_options
 from medstress.experiment.file.config import (
     AttackTable,
@@ -36,8 +37,9 @@ from medstress.experiment.plan.noise_resources import (
     describe_noise,
     noise_resources,
 )
-from medstress.kinds import KINDS, Kind, VictimRequest, kind_of_all
-from medstress.tasks.victim import Victim
+from medstress.tasks.kinds import KINDS, Kind, kind_of_all
+from medstress.tasks.victim import Victim, VictimRequest
+from medstress.tasks.wrappers import SPARE
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
@@ -298,6 +300,7 @@ def open_victims(
                     backend=backend,
                     classes=classes,
                     datasets=datasets,
+                    examples=partial(draw_examples, table, base, label),
                 )
             )
             victims.append(
@@ -310,6 +313,42 @@ def open_victims(
             )
         opened.pop_all()  # all could be opened, so they stay open
     return victims
+
+
+def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question, ...]:
+    """Draw a victim's examples, and two more in case the item is among them.
+
+    Questions of the same text are drawn once.
+
+    Raises:
+        UsageError: `shots` without `shots_from` or the other way round, or too few questions.
+    """
+    source, n = table.shots_from, table.shots
+    if not n and source is None:
+        return ()
+    if not n or source is None:
+        lacks, has = ("shots", "shots_from") if source else ("shots_from", "shots")
+        raise UsageError(f"victim {label!r}: {has} is set and {lacks} is not: give both or neither")
+    name, colon, place = source.partition(":")
+    if not colon:
+        ending = {".jsonl": "jsonl", ".parquet": "parquet"}.get(Path(source).suffix)
+        name, place = (ending, source) if ending else (source, "")
+    if name not in registry.installed("datasets"):
+        raise UsageError(
+            f"victim {label!r}: shots_from = {source!r}: expected 'sample', a .jsonl or .parquet "
+            "file, or a data set and its file such as 'medqa:train.jsonl'"
+        )
+    path = base / Path(place).expanduser() if place else None
+    loaded: Loaded = registry.load("datasets", name)(DatasetOptions(path=path))
+    distinct: dict[str, Question] = {}
+    for question in loaded.questions:
+        distinct.setdefault(question.question, question)
+    if len(distinct) < n + SPARE:
+        raise UsageError(
+            f"victim {label!r}: shots = {n} needs {n + SPARE} different questions, two of them in "
+            f"reserve, and shots_from = {source!r} holds {len(distinct)}"
+        )
+    return draw(tuple(distinct.values()), n + SPARE, table.shots_seed)
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
@@ -523,4 +562,5 @@ def check_kind(
     settings = experiment.analysis
     if settings.transfer or settings.reuse or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
-    kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
+    if experiment.victim:  # classes are what a model answers
+        kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))

@@ -119,7 +119,10 @@ def _noise_scores(run: PaperRun) -> Iterator[Part]:
         and row.cell.place.victim not in hardened
     ]
     if not rows:
-        raise Missing("needs tagged texts or sentence pairs with a perturbed copy of the data")
+        copies = (row.scores for row in _rows(run) if row.scores and row.scores.has_copy)
+        undefined = (one.main.after.method for one in copies if one.main.after.value is None)
+        needs = "tagged texts or sentence pairs with a perturbed copy of the data"
+        raise Missing(next((f"has scores that are {why}" for why in undefined), f"needs {needs}"))
     places = list(dict.fromkeys((row.key.dataset, row.key.group) for row in rows))
     points: list[Point] = []
     for i, place in enumerate(places, start=1):
