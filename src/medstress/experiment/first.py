@@ -240,7 +240,7 @@ def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> First
         parts = load_datasets(tables, Path.cwd(), None)
     except (UsageError, DataError) as error:
         message, folder = str(error), Path(str(table.get("path", ""))).expanduser()
-        if _SEVERAL in message and folder.is_dir():
+        if table["name"] == "hub" and _SEVERAL in message and folder.is_dir():
             files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
             here = " or ".join(f"--data {file}" for file in files[:_MOST_NAMED])
             raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error

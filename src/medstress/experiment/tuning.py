@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.tuning import (
     REPORT,
     RULE,

@@ -21,14 +21,15 @@ from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.noise_resources import mentions_in
+from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
 from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
-UNCHANGED = "unchanged"
+SOURCES = ("listed", "defined", "nearest", "ambiguous", "unchanged")
+"""Where the other names of mentions come from; the last two have none."""
 
 
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
@@ -41,15 +42,14 @@ def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
         noise, attack = noise_of(group.resources), part.attack
         if noise is None or not isinstance(attack, Synonym):
             continue
-        counts = Counter[str]()
-        for mention, n in mentions_in(dataset.questions, noise, attack).items():
-            counts[noise.sources[attack.table].get(mention, UNCHANGED)] += n
+        names = other_names_in(dataset.questions, attack, noise)
+        counts = Counter(source for _, source in names)
         yield {
             "dataset": dataset.label,
             "attack": part.label,
             "surrogate": attack.surrogate,
             "n_mentions": counts.total(),
-            **{f"n_{source}": counts[source] for source in ("listed", "nearest", UNCHANGED)},
+            **{f"n_{source}": counts[source] for source in SOURCES},
         }
 
 
