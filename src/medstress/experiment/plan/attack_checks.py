@@ -91,8 +91,8 @@ def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
     if len(sets) != 1 or all(arm.control is not None for arm in sets[0].arms):
         raise UsageError(
             f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
-            f"attack, and there are {len(sets)}; medstress export DIR --table {NAME} --to "
-            "FILE.jsonl writes such a file"
+            f"attack, and {f'{len(sets)} are' if sets else 'none is'} there; medstress export DIR "
+            f"--table {NAME} --to FILE.jsonl writes such a file"
         )
     return sets[0]
 
