@@ -40,7 +40,7 @@ from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.kinds import kind_named
-from medstress.tasks.scores import Resamples, Scoring
+from medstress.tasks.scores import FEWEST, Resamples, Scoring
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -575,12 +575,12 @@ def remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         scores, cell = row.scores, row.cell
         if scores is None or cell.arm.is_control:
             continue
-        clean = {name: score.before for name, score in scores.items()}
-        n, model = len(cell.trials), cell.place[::2]
-        warning = scores.scoring.warning(clean, cell.place, n, scores.parts)
-        if warning is not None and model not in warned:
-            warned.add(model)
-            yield Remark("answers", warning, cell.place)
+        place, clean = cell.place, scores.main.before
+        if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
+            warned.add(place[::2])
+            word = scores.scoring.words[scores.scoring.main]
+            sentence = f"{place.victim} on {place.dataset}: {word} is {clean.method}."
+            yield Remark("answers", sentence, place)
         yield from _remarks(cell, scores)
 
 
