@@ -221,6 +221,6 @@ def test_an_attack_whose_edits_a_model_writes_is_refused(folder):
         "role": {"attacker": {"backend": "mock"}},
         "attack": {"name": "medfuzz"},
     }
-    with pytest.raises(UsageError, match="'medfuzz' asks a model to write its edits"):
+    with pytest.raises(UsageError, match="'medfuzz': it asks a model to write its edits"):
         perturb_to(experiment, folder / "out.jsonl")
     assert not (folder / "out.jsonl").exists()

@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fault_server import FaultServer
@@ -386,8 +387,10 @@ def test_the_table_is_a_perturbation_set():
     assert table.distances("x").tolist() == sorted(table.distances("x"))
     assert table.variant_class(item, "abrotine ") == "same_words"
     assert table.variant_class(item, "far") == "different"
-    assert table.vectors.shape == (len(table.names), table.vector("any text").shape[0])
-    assert (table.vectors[-1] == table.vector("far").astype("float32")).all()
+    vectors = table.vectors_of(np.arange(len(table.names)))
+    assert vectors.shape == (len(table.names), table.vector("any text").shape[0])
+    assert vectors[-1] == pytest.approx(table.vector("far"))
+    assert table.cosines(table.vector("far")) == pytest.approx(vectors @ table.vector("far"))
     assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
 
 

@@ -14,10 +14,10 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.report.local_pages import protected
+from medstress.report.review.answers import reviews_from
 from medstress.report.review.offline import import_answers
 from medstress.report.review.room import disputed_room, make_room
 from medstress.report.review.routes import routes
-from medstress.report.review.verdicts import reviews_from
 from medstress.stats.estimate import wilson
 from medstress.store.reviews import ReviewStore
 from rows import rows_of
@@ -334,7 +334,7 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     arguments = ["review", str(folder), "--sample", "4"]
     assert medstress_cli([*arguments, "--export", str(page)]) == 0
     text = page.read_text("utf-8")
-    assert "connect-src &#39;none&#39;" in text
+    assert "connect-src 'none'" in text
     assert "VICTIM-LABEL" not in text
     opened = Opened(folder, sample=4)
     assert data_of(text)["room"] == opened.room.id

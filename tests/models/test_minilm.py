@@ -26,7 +26,7 @@ def cache(tmp_path, monkeypatch):
 
 def embedded(names: list[str], embedding: str) -> np.ndarray:
     """Vectors of names that are their own corpus."""
-    return Embedder(embedding, corpus=names).vectors(names)
+    return Embedder(embedding).vectors(names)
 
 
 def test_synonyms_lie_closer_than_unrelated_diseases():

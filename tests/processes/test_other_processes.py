@@ -30,9 +30,9 @@ def test_every_process_says_the_same_of_a_run():
 
 def test_ngram_vectors_are_the_same_in_every_process():
     code = (
-        "import hashlib; from medstress.entities.word_vectors import NgramEncoder; "
-        f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
-        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+        "from medstress.entities.embeddings import Embedder, name_vectors; "
+        f"v = name_vectors({NAMES!r}, Embedder('ngram')); "
+        f"print([v.distances(name).tolist() for name in {NAMES!r}])"
     )
     printed = {
         subprocess.run(
@@ -51,9 +51,12 @@ def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    vectors = tmp_path / "glove.txt"
+    words = {word for name in NAMES for word in name.split()}
+    vectors.write_text("".join(f"{word} {len(word)} 1\n" for word in sorted(words)))
     code = (
         "from medstress.entities.embeddings import Embedder; import hashlib; "
-        f"names = {NAMES!r} * 40; v = Embedder('ngram', corpus=names).vectors(names); "
+        f"names = {NAMES!r} * 40; v = Embedder({str(vectors)!r}).vectors(names); "
         "print(hashlib.sha256(v.tobytes()).hexdigest())"
     )
     started = [

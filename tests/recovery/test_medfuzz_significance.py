@@ -24,9 +24,9 @@ from medstress.analyses.significance import SIGNIFICANCE, ArmTests, Significance
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.experiment.asking import run_tests
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
+from medstress.experiment.run import run_tests
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root

@@ -101,7 +101,7 @@ def test_a_large_exponent_is_the_sorted_order(n, limit):
 @cache
 def drugs() -> VectorPerturbationSet:
     vocabulary = load_vocabulary("drugs", Path())
-    embedder = Embedder("ngram", None, corpus=vocabulary.names, base=Path())
+    embedder = Embedder("ngram", None, base=Path())
     return VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", Path()))
 
 

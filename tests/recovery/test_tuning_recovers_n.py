@@ -51,7 +51,7 @@ def _own_cache(tmp_path, monkeypatch):
 def distances(folder: Path) -> dict[str, dict[str, float]]:
     """h(key, name) of every key and name, as the run will see it."""
     vocabulary = load_vocabulary(str(folder / "names.txt"), folder, None)
-    embedder = Embedder("ngram", None, corpus=vocabulary.names, base=folder)
+    embedder = Embedder("ngram", None, base=folder)
     names = VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", folder), "cosine")
     names.prepare(KEYS, [])
     return {key: dict(zip(names.names, names.distances(key), strict=True)) for key in KEYS}

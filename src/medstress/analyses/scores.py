@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Point,
@@ -62,6 +63,15 @@ class Response(NamedTuple):
     """Of the perturbed copy; none for the clean item."""
 
 
+class _Columns(NamedTuple):
+    """The answers of one seed."""
+
+    gold: list[Any]
+    predicted: list[Any]
+    at: list[int]
+    """The number of the cluster of each."""
+
+
 class Sample:
     """Answers of one arm about whole items, from which the scores of their kind are computed."""
 
@@ -95,19 +105,19 @@ class Sample:
             seed, name = (one.seed, one.item.id) if scoring.by_seed else (None, str(i))
             by_seed.setdefault(seed, {})[name] = *pair, place[one.cluster]
         of_all = set.intersection(*map(set, by_seed.values())) if by_seed else set()
-        seeds = sorted(by_seed, key=lambda seed: (seed is not None, seed or 0))
-        self._rows = [
-            [by_seed[seed][name] for name in (sorted(of_all) if scoring.by_seed else by_seed[seed])]
-            for seed in seeds
-        ] or [[]]
-        first = self._rows[0]
-        self.counted = scoring.n(*([one[i] for one in first] for i in (0, 1)))
+        self._seeds: list[_Columns] = []
+        for seed in sorted(by_seed, key=lambda seed: (seed is not None, seed or 0)):
+            rows = by_seed[seed]
+            kept = [rows[name] for name in (sorted(of_all) if scoring.by_seed else rows)]
+            self._seeds.append(_Columns(*([row[i] for row in kept] for i in range(3))))
+        self._seeds = self._seeds or [_Columns([], [], [])]
+        self.counted = scoring.n(*self._seeds[0][:2])
         """What each score is counted over."""
 
     @property
     def gold(self) -> Sequence[Any]:
         """The gold value of every answer."""
-        return [gold for rows in self._rows for gold, _, _ in rows]
+        return [gold for seed in self._seeds for gold in seed.gold]
 
     @property
     def names(self) -> Sequence[str]:
@@ -134,8 +144,7 @@ class Sample:
     @property
     def why_undefined(self) -> str:
         """Why a score has no value, from the first seed that has none."""
-        columns = ([[row[i] for row in rows] for i in (0, 1)] for rows in self._rows)
-        reasons = [self.scoring.why_undefined(*pair) for pair in columns]
+        reasons = [self.scoring.why_undefined(*seed[:2]) for seed in self._seeds]
         return next((one for one in reasons if one != self.scoring.undefined), reasons[0])
 
     def fall(self, after: Sample, name: str) -> Estimate:
@@ -149,7 +158,7 @@ class Sample:
         """Every score in every resample of clusters; samples of the same clusters agree."""
         if not self.n_clusters:
             return dict.fromkeys(self.scoring.words, np.full(RESAMPLES, np.nan))
-        return self._measure(self._rows, unit_weights(self.n_clusters))
+        return self._measure(self._seeds, unit_weights(self.n_clusters))
 
     def swapped(self, other: Sample, swaps: Mask) -> Mapping[str, Numbers]:
         """Return the differences to another sample of the same clusters where some are swapped.
@@ -163,8 +172,8 @@ class Sample:
         """
         m, of_other = self.n_clusters, swaps.astype(np.uint8)
         both = [
-            [*ours, *((gold, predicted, at + m) for gold, predicted, at in others)]
-            for ours, others in zip(self._rows, other._rows, strict=True)
+            _Columns(a.gold + b.gold, a.predicted + b.predicted, a.at + [at + m for at in b.at])
+            for a, b in zip(self._seeds, other._seeds, strict=True)
         ]
         mixed = np.hstack([1 - of_other, of_other])
         scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
@@ -173,17 +182,14 @@ class Sample:
 
     @cached_property
     def _values(self) -> Mapping[str, Numbers]:
-        return self._measure(self._rows, np.ones((1, self.n_clusters)))
+        return self._measure(self._seeds, np.ones((1, self.n_clusters)))
 
-    def _measure(
-        self, rows: Sequence[Sequence[tuple[Any, Any, int]]], drawn: NDArray[Any]
-    ) -> dict[str, Numbers]:
+    def _measure(self, seeds: Sequence[_Columns], drawn: NDArray[Any]) -> dict[str, Numbers]:
         """Return the mean over seeds of every score in every resample."""
-        made = []
-        for one in rows:
-            gold, predicted = ([row[i] for row in one] for i in (0, 1))
-            places = np.array([at for _, _, at in one], dtype=np.int64)
-            made.append(self.scoring.scores(gold, predicted, Resamples(drawn, places)))
+        made = [
+            self.scoring.scores(gold, predicted, Resamples(drawn, np.array(at, dtype=np.int64)))
+            for gold, predicted, at in seeds
+        ]
         return {name: np.mean([one[name] for one in made], axis=0) for name in self.scoring.words}
 
 

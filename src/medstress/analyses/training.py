@@ -15,9 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import capital
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.scores import (
     Key,
     Response,
@@ -26,6 +25,8 @@ from medstress.analyses.scores import (
     responses,
 )
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Form,
@@ -255,7 +256,7 @@ class TrainingOfRun:
         )
 
 
-TRAINING = TrainingOfRun()
+TRAINING = Analysis(TrainingOfRun.name, TrainingOfRun().compute)
 
 
 def on_names(kinds: Iterable[Kind]) -> Iterator[str]:

@@ -13,7 +13,7 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as held
 from functools import cached_property, lru_cache
@@ -26,12 +26,13 @@ from medstress.attacks.names import BY_CHOICES, Choices
 from medstress.attacks.protocol import Attack, Ends, parameters
 from medstress.attacks.set_search import greedy, random_growth
 from medstress.core.hashing import content_hash
-from medstress.core.items import OUTSIDE, PAIRS, QUESTIONS, TAGGED, TEXTS, Marked, Words
+from medstress.core.items import OUTSIDE, PAIRS, QUESTIONS, TAGGED, TEXTS, Marked, Question, Words
 from medstress.core.outcomes import Goal, Moved, Untargeted
 from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Resources
-from medstress.core.sentences import entities_of
-from medstress.core.text import Edit, tokenise
+from medstress.core.sentences import Entity, entities_of
+from medstress.core.text import Edit, join_tokens, tokenise
+from medstress.entities.names import is_acronym
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -50,6 +51,8 @@ DEFAULT_FIELD = "question"
 """What noise perturbs in questions unless `field` says otherwise."""
 GAZETTEER = "gazetteer"
 """The recogniser that needs no model: the names of the shipped tables."""
+DEFINED, UNCHANGED = "defined", "unchanged"
+"""Sources of the other names of a mention: the definition of an acronym in its document, none."""
 PUBLISHED = "en_core_sci_sm"
 """The paper says a biomedical spaCy model, not which; this is scispaCy's smallest."""
 
@@ -69,7 +72,14 @@ class NoiseResources:
     absent: tuple[str, ...] = ()
     """The word lists of which no word occurs in the data."""
     sources: Mapping[str, Mapping[str, str]] = held(default_factory=dict)
-    """By the `table` of a noise: where the other names of a mention come from."""
+    """By the `table` of a noise: where the other names of a mention come from, or why it has
+    none."""
+    defined: Mapping[Tokens, Mapping[Tokens, Tokens]] = held(default_factory=dict)
+    """Tokens of a text -> an acronym in it, as written -> the long form that its document
+    defines."""
+    means_another: Callable[[Question, str, str], bool] | None = None
+    """Whether a name in one option means what another option says; it follows from the tables of
+    names, so it is not hashed again."""
 
     @cached_property
     def most_parts(self) -> Mapping[str, int]:
@@ -84,7 +94,8 @@ class NoiseResources:
         """Content hash."""
         tables = {name: dict(table) for name, table in self.replacements.items()}
         words = {name: sorted(words) for name, words in self.words.items()}
-        return content_hash([sorted(self.lexicon), tables, dict(self.mentions), words])
+        defined = [[text, sorted(forms.items())] for text, forms in self.defined.items()]
+        return content_hash([sorted(self.lexicon), tables, dict(self.mentions), words, defined])
 
 
 def noise_of(resources: NoiseResources | Resources) -> NoiseResources | None:
@@ -122,8 +133,8 @@ class Noise(Attack):
     max_change: Annotated[float, Field(ge=0)] | None = None
     """Pairs: a larger change of the score, up or down, is a success; unset: only measured."""
     field: Literal["question", "stem", "context", "passage", "options"] = "question"
-    """Questions: what is perturbed: `question` is context and stem, `options` are all of them, the
-    key too, because a typo does not change what an option says."""
+    """Questions: what is perturbed: `question` is context and stem, `options` are the wrong ones:
+    the words of the right answer stay."""
 
     def __post_init__(self) -> None:
         if self.search == "none" and self.budget != 1:
@@ -560,13 +571,20 @@ class NameNoise(Noise):
         return self.choice == "drawn"
 
     def changes(self, words: Words, rng: Generator, resources: NoiseResources) -> Iterator[Change]:
-        """Replace every entity that the table knows; `fixed` takes its first name."""
-        table = resources.replacements[self.table]
+        """Replace every entity that has other names; `fixed` takes the first."""
         for entity in entities_of(words.labels):
-            names = table.get(mention_key(words.tokens[entity.start : entity.end]))
+            names, _ = self.other_names(words, entity, resources)
             if names:
                 which = 0 if self.choice == "fixed" else int(rng.random() * len(names))
                 yield entity.start, entity.end, names[which]
+
+    def other_names(
+        self, words: Words, entity: Entity, resources: NoiseResources
+    ) -> tuple[Sequence[Tokens], str]:
+        """Return the other names of an entity, and their source; without any, why there is none."""
+        key = mention_key(words.tokens[entity.start : entity.end])
+        source = resources.sources.get(self.table, {}).get(key, UNCHANGED)
+        return resources.replacements[self.table].get(key, ()), source
 
 
 def mention_key(tokens: Sequence[str]) -> str:
@@ -583,13 +601,15 @@ class Synonym(NameNoise):
     """Replace every gold mention that has another name; the rest of the text never changes.
 
     New names are in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
-    another name stay. The names come from `resources.replacements[table]`.
+    another name stay. The names come from `resources.replacements[table]`. An acronym, or a word
+    of fewer than four letters, becomes only the long form that its document defines. In a question,
+    no option becomes another name of what another option says.
 
     Differs from the paper, whose source (UMLS through PyMedTermino) also gave names that are
-    only related: the default is `strict`. `related` takes a listed name where there is one, and
-    else the nearest name of a vocabulary, in an embedding that should not be the one under attack;
-    acronyms and names of fewer than four letters have no nearest name, as an embedding knows
-    nothing of them (METHODS 4.5).
+    only related: the default is `strict`, another name of the same thing. `related` takes such a
+    name where there is one, and else the nearest name of a vocabulary, which may be a salt, a
+    subtype or another thing altogether, in an embedding that should not be the one under attack
+    (METHODS 4.5).
     """
 
     name = "synonym"
@@ -598,8 +618,8 @@ class Synonym(NameNoise):
     """`strict`: another name of the same concept; `related`: also a near name, which may name
     something else; default `strict`, as_published and as_released `related`."""
     synonyms: NonEmpty = "default"
-    """Where listed names come from: `default` (the shipped drug and disease tables), a .csv or
-    .tsv table with the columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
+    """Where listed names come from: `default` (the shipped table), a .csv or .tsv table with the
+    columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
     embedding: NonEmpty = "ngram"
     """related: the embedding that measures nearness, as in `[[entities]]`; take one that no victim
     has."""
@@ -642,6 +662,31 @@ class Synonym(NameNoise):
         if self.mode == "strict":
             return f"listed names ({self.synonyms})"
         return f"listed names ({self.synonyms}), else the nearest by {self.embedding}"
+
+    def other_names(
+        self, words: Words, entity: Entity, resources: NoiseResources
+    ) -> tuple[Sequence[Tokens], str]:
+        """Return the other names of an entity, and their source; without any, why there is none."""
+        start, end = entity.start, entity.end
+        own = words.tokens[start:end]
+        if not is_acronym(join_tokens(own)):
+            return super().other_names(words, entity, resources)
+        long = resources.defined.get(words.tokens, {}).get(own, ())
+        # Where the text defines it, the long form stands before the bracket already.
+        if not long or words.tokens[start - 1 - len(long) : start] == (*long, "("):
+            return (), UNCHANGED
+        return (long,), DEFINED
+
+    def edits(
+        self, item: Any, rng: Generator, resources: NoiseResources | Resources
+    ) -> tuple[Edit, ...]:
+        """Return all edits; none that makes an option mean what another one means."""
+        edits = super().edits(item, rng, resources)
+        noise = noise_of(resources)
+        if item.kind != QUESTIONS or self.field != "options" or noise is None:
+            return edits
+        clashes = noise.means_another
+        return tuple(e for e in edits if not (clashes and clashes(item, e.field, e.replacement)))
 
 
 @parameters

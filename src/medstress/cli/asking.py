@@ -40,8 +40,8 @@ def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
     from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.experiment.asking import run_tests
     from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.run import run_tests
     from medstress.report.terminal import print_table
 
     folder, plan = Path(args.folder), list[str]()
@@ -60,7 +60,7 @@ def test_cli(args: argparse.Namespace) -> int:
         return 0
     keep_summary(folder)
     tests, out = Run.open(folder).of(SIGNIFICANCE), screen()
-    for table in tests.tables() if tests else ():
+    for table in [one for one in tests.tables() if one.rows] if tests else ():
         print_table(out.console, table)
         print()
     for remark in tests.remarks() if tests else ():
@@ -121,11 +121,12 @@ def explain_cli(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
     """Print what explanations show, and write the file of --out."""
     from medstress.analyses.explanations import EXPLANATIONS
+    from medstress.analyses.exported import TOKENS, token_rows
     from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
     from medstress.cli.showing import write_file
     from medstress.files.frames import write_rows
-    from medstress.report.explained import COLUMNS, explanation_page, token_rows
+    from medstress.report.page import page_of
     from medstress.report.terminal import print_table
 
     run, out = Run.open(Path(args.folder)), screen()
@@ -149,7 +150,7 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
         out.say(stopped)
     if args.out is not None:
         if args.out.endswith(".html"):
-            write_file("--out", args.out, explanation_page(explanations or Shown(), run.name))
+            write_file("--out", args.out, page_of(explanations or Shown(), run.name))
         else:
-            write_rows(token_rows(explanations), Path(args.out), COLUMNS)
+            write_rows(token_rows(explanations), Path(args.out), TOKENS)
         print(f"written: {args.out}")

@@ -90,7 +90,7 @@ def listing(kind: str) -> list[tuple[str, str]]:
 _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
     "embeddings": (
         ("minilm", "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]"),
-        ("ngram", "hashed character n-grams and words, TF-IDF; no model"),
+        ("ngram", "shared character n-grams and words, TF-IDF; no model"),
         ("PATH.txt, .vec, .gz", "word vectors in GloVe's text format; mean of a name's words"),
         ("GanjinZero/UMLSBert_ENG", "CODER, a BERT trained on UMLS; pooling cls"),
         ("thenlper/gte-base", "GTE; mean pooling"),

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.analyses.names import capital
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.success import FAIL_AGAIN, fails_again
-from medstress.analyses.summary import exit_code
+from medstress.analyses.summary import PERFORMANCE, exit_code
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
@@ -24,7 +23,7 @@ from medstress.report.terminal import print_table
 from medstress.store.shards import shard_of
 
 if TYPE_CHECKING:
-    from medstress.analyses.performance import Performance
+    from medstress.analyses.summary import Performance
     from medstress.experiment.dry_run import DryRun
 
 

@@ -26,7 +26,14 @@ QUESTIONS = {
     ".parquet": "parquet",
 }
 """Ending of a table -> the source that reads it if it holds questions."""
-TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator", ".txt": "iob"}
+TEXTS = {
+    ".iob": "iob",
+    ".conll": "iob",
+    ".bio": "iob",
+    ".pubtator": "pubtator",
+    ".ann": "brat",
+    ".txt": "iob",
+}
 """Ending of another file -> the source that reads it."""
 ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
@@ -160,8 +167,9 @@ def _of_folder(path: Path) -> str | None:
     files = [file for file in path.rglob("*") if file.is_file()]
     if any(file.suffix == ".ann" for file in files):
         return "brat"
-    abstracts = [file for file in files if is_pubtator(file)]
-    tokens = [file for file in files if file.suffix.lower() == ".tsv" and _is_tagged(file)]
+    here = [file for file in files if file.parent == path]
+    abstracts = [file for file in here if is_pubtator(file)]
+    tokens = [file for file in here if file.suffix.lower() == ".tsv" and _is_tagged(file)]
     if any(file.stem in _SPLITS for file in (*abstracts, *tokens)):
         return "bc5cdr"
     if abstracts:

@@ -200,9 +200,10 @@ def choose_table(
         return next(iter(matching.items()))
     what = f"split {split!r}" if split else "data set without a split"
     listed = ", ".join([*matching][:6] or names[:6])
+    other = f"hub = '{repo}:FILE'" if is_hub_name(repo) else "give one of its files as path"
     raise UsageError(
         f"dataset {source!r}: expected one file of {repo!r} for the {what}, got {len(matching)} "
-        f"({listed}); choose one with split = ... or hub = '{repo}:FILE'"
+        f"({listed}); choose one with split = ... or {other}"
     )
 
 

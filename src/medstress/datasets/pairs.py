@@ -94,8 +94,10 @@ def read_pairs(
     if not low < high:
         raise UsageError(f"scale: expected the lowest and the highest score, got {low:g}, {high:g}")
     names = {field: columns.get(field, field) for field in FIELDS}
+    usual: dict[str, str] = {}
     if not {"text_a", "text_b"} & set(columns):
-        names |= _usual_names(columns_of(row for _, row in rows if isinstance(row, dict)))
+        usual = _usual_names(columns_of(row for _, row in rows if isinstance(row, dict)))
+        names |= usual
 
     def convert(row: Row, number: str) -> SentencePair:
         pair = pair_from_row(row, names, number, (float(low), float(high)))
@@ -104,7 +106,12 @@ def read_pairs(
         document = document_in(row, options.documents)
         return replace(pair, metadata={**pair.metadata, "document": document})
 
-    return _collected(path, rows, options, convert)
+    loaded = _collected(path, rows, options, convert)
+    if not usual:
+        return loaded
+    texts = f"texts in {names['text_a']!r} and {names['text_b']!r}"
+    understood = f"{path.name}: {len(loaded.items):,} sentence pairs; {texts}, scores in "
+    return replace(loaded, understood=f"{understood}{names['score']!r}")
 
 
 def _usual_names(columns: Iterable[str]) -> dict[str, str]:

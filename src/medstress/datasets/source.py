@@ -268,10 +268,11 @@ def refuse_other_formats(path: Path) -> None:
         head = stream.read(_LOOKED_AT).decode("utf-8", "replace")
     is_xml = re.search(r"<!DOCTYPE collection|<collection[\s>]", head) is not None
     if is_xml or re.search(r'"passages"\s*:\s*\[', head):
-        form, to = "bioc_xml" if is_xml else "bioc_json", path.with_suffix(".pubtator").name
+        form = "bioc_xml" if is_xml else "bioc_json"
         raise UsageError(
-            f"{path} is BioC, which medstress does not read: convert it with the package bconv, "
-            f'bconv.dump(bconv.load("{path.name}", fmt="{form}"), "{to}", fmt="pubtator")'
+            f"{path} is BioC, which medstress does not read: convert each document d of "
+            f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
+            'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
         )
     if re.search(_SPANS, head):
         raise UsageError(

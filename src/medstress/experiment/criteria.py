@@ -27,7 +27,6 @@ from medstress.experiment.file.config import (
     Experiment,
     RequireTable,
     SignificanceTable,
-    SlicesTable,
     victim_labels,
 )
 from medstress.experiment.plan import manifest as manifests
@@ -188,27 +187,18 @@ def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool)
             come now are called post hoc.
     """
     slices = describe_slices(prepared, stored.get("slices"), is_asked=has_answers)
-    criteria = _described(prepared, stored)
+    criteria, before = _described(prepared, stored), stored.get(KEY)
     own = fixed_family(prepared.experiment.test, stored, has_answers=has_answers)
     if slices is not None or stored.get("slices"):
         own["slices"] = slices
-    before = stored.get(KEY)
-    if criteria is not None:
-        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, stored))
+    if criteria is not None and has_answers:
+        items = stored["parts"]["items"]
+        adds = any(set(new) - set(items.get(k, new)) for k, new in prepared.selected().items())
+        n = (before or {}).get("extended", 0) + adds
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
         own[KEY] = criteria
     return own
-
-
-def _adds_items(prepared: Prepared, stored: Mapping[str, Any]) -> bool:
-    """Return whether a data set or group of the folder gets more items."""
-    before = stored["parts"]["items"]
-    return any(
-        set(hashes) - set(before[label])
-        for label, hashes in prepared.selected().items()
-        if label in before
-    )
 
 
 def _described(prepared: Prepared, stored: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -240,15 +230,11 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
     a search for a success leaves no perturbed data set to score.
     """
     is_change = part.attack.spec().get("max_change") is not None
-    is_searched = not part.attack.is_copy and (kind.is_judged or is_change)
-    scores = _scores(kind, has_copy=not is_searched)
+    has_copy = part.attack.is_copy or not (kind.is_judged or is_change)
+    scores = () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
     if kind.is_judged:
         return (*scores, *SHARES, *OF_SUCCESSES)
     return (*scores, "asr") if is_change else scores
-
-
-def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
-    return () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
 
 
 def check_metric(
@@ -272,12 +258,15 @@ def check_metric(
         there = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
         if metric in there:
             continue
-        owners = [other.name for other in KINDS if metric in _scores(other, has_copy=True)]
-        why = did_you_mean(metric, there)
-        if owners:
-            is_here = owners == [kind.name]
-            needs = "a perturbed data set, which a search does not leave" if is_here else None
-            why = f"; it needs {needs or ' or '.join(owners)}"
+        owners = [
+            other.name
+            for other in KINDS
+            if other.scores is not None and metric in other.scores.columns(has_copy=True)
+        ]
+        needs = " or ".join(owners)
+        if owners == [kind.name]:
+            needs = "a perturbed data set, which a search does not leave"
+        why = f"; it needs {needs}" if owners else did_you_mean(metric, there)
         raise UsageError(
             f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
             f"(there are: {', '.join(there)})"
@@ -461,9 +450,13 @@ def describe_slices(
         is_kept = known is not None and known["by"] == list(table.by)
         label = known["label"] if known is not None and is_kept else POST_HOC
     kept = (known or {}).get("cuts", {})
-    cuts = {
-        part.label: {**_cuts(part, table), **kept.get(part.label, {})} for part in prepared.datasets
-    }
+    cuts: dict[str, dict[str, list[int]]] = {}
+    for part, by in product(prepared.datasets, LENGTHS):
+        questions = [item for item in part.questions if item.kind == Question.kind]
+        of_part = cuts.setdefault(part.label, {})
+        if by in table.by and questions:
+            of_part[by] = thirds([length_of(item, by) for item in questions])
+        of_part |= kept.get(part.label, {})
     types = {
         group.label: sorted(group.resources.types)
         for group in prepared.question_groups
@@ -472,22 +465,11 @@ def describe_slices(
     return {"by": list(table.by), "label": label, "cuts": cuts, "types": types}
 
 
-def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
-    """Return the lengths that divide a data set's items into thirds, in characters.
+def thirds(lengths: Sequence[int]) -> list[int]:
+    """Return the lengths up to which the first and the second third go, in characters.
 
     They are lengths of items, and at most the second longest, so that no slice is empty: fewer than
     two where lengths tie, and none where all are equal.
-    """
-    found = {}
-    for by in LENGTHS:
-        lengths = [length_of(item, by) for item in part.questions if item.kind == Question.kind]
-        if by in table.by and lengths:
-            found[by] = thirds(lengths)
-    return found
-
-
-def thirds(lengths: Sequence[int]) -> list[int]:
-    """Return the lengths up to which the first and the second third go.
 
     >>> thirds([5, 6, 7, 8, 9, 10]), thirds([92, 92, 113, 113]), thirds([1, 3, 3, 3]), thirds([4])
     ([6, 8], [92], [1], [])

@@ -875,7 +875,8 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
     for row in surrogates_of(prepared):
         yield (
             f"{row['dataset']}, {row['attack']} ({row['surrogate']}): of {row['n_mentions']:,} "
-            f"mentions {row['n_listed']:,} listed, {row['n_nearest']:,} nearest, "
+            f"mentions {row['n_listed']:,} listed, {row['n_defined']:,} spelt out, "
+            f"{row['n_nearest']:,} nearest, {row['n_ambiguous']:,} with several meanings, "
             f"{row['n_unchanged']:,} unchanged"
         )
     yield from watched_lines(named_backends(prepared))

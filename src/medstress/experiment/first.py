@@ -240,7 +240,7 @@ def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> First
         parts = load_datasets(tables, Path.cwd(), None)
     except (UsageError, DataError) as error:
         message, folder = str(error), Path(str(table.get("path", ""))).expanduser()
-        if _SEVERAL in message and folder.is_dir():
+        if table["name"] == "hub" and _SEVERAL in message and folder.is_dir():
             files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
             here = " or ".join(f"--data {file}" for file in files[:_MOST_NAMED])
             raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error
@@ -504,13 +504,12 @@ def _function_file(given: str) -> str:
     has = f" (it has: {', '.join(offered[:_MOST_NAMED])})" if offered else ""
     if function and (function.partition(".")[0] in known or "import *" in text):
         return given
-    error = UsageError(f"--model {given}: expected file.py:function{has}")
-    near = ""
+    near, refusal = "", UsageError(f"--model {given}: expected file.py:function{has}")
     if function:
         near = did_you_mean(function, known).replace("'", f"'{file}:", 1)
-        error = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
+        refusal = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
     only = offered[:1] if not near and (not function or len(offered) == 1) else []
-    raise error.with_flag("--model", only[0]) if only else error
+    raise refusal.with_flag("--model", only[0]) if only else refusal
 
 
 def _require_file(path: Path, given: str) -> None:

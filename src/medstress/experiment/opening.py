@@ -360,7 +360,9 @@ def _lost_items(
         for what, ids in sorted(of_what.items()):
             more = f" and {len(ids) - _MOST_IDS:,} more" if len(ids) > _MOST_IDS else ""
             parts.append(f"{what}: {', '.join(map(repr, ids[:_MOST_IDS]))}{more}")
-        parts += differing(*(_table(one.manifest, "datasets", dataset) for one in (old, new)))
+        parts += differing(
+            _table(old.manifest, "datasets", dataset), _table(new.manifest, "datasets", dataset)
+        )
         why = f" ({'; '.join(parts)})" if parts else ""
         lines[f"{len(gone)} items of dataset {dataset!r} are missing or changed{why}"] = None
     yield from lines
@@ -374,7 +376,7 @@ def _changed_keys(
     if kind == "attacks" or not old or not new:
         yield from differing(old, new) if old and new else ()
         return
-    keys = list(differing(*(_table(one, kind, label) for one in (before, now))))
+    keys = list(differing(_table(before, kind, label), _table(now, kind, label)))
     if old.get("target_hash", new.get("target_hash")) != new.get("target_hash"):
         keys.append(f"the file of {new['model']} was edited, and it has no version")
     elif not keys and kind == "groups":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from medstress.attacks.noise import Noise, noise_of
 from medstress.attacks.protocol import never_wrong
@@ -93,8 +93,14 @@ def perturb(
     inputs = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
     refuse_inputs(to, inputs)
     check_perturbed_alone(make_attacks(checked.attack))
-    given = {"limit": limit, "overrides": overrides, "watcher": watcher}
-    bench = prepare(experiment, **given, complete=_attacks_alone, needs=NEEDS)
+    bench = prepare(
+        experiment,
+        limit=limit,
+        overrides=overrides,
+        watcher=watcher,
+        complete=_attacks_alone,
+        needs=NEEDS,
+    )
     rows = list(_rows(bench))
     if not rows:
         raise UsageError(f"--to {to}: these attacks can perturb no item, so nothing is written")
@@ -160,7 +166,7 @@ def _rows(bench: Prepared) -> Iterator[Row]:
     for dataset, group, part in product(bench.datasets, bench.groups, bench.attacks):
         if not bench.holds(dataset, group, "", part):
             continue
-        resources, attack = group.resources_on(dataset), part.attack
+        resources, attack = cast(Any, group.resources_on(dataset)), part.attack
         arm: dict[str, Any] = {"dataset": dataset.label, "attack": part.label}
         for item, seed in product(group.items(dataset), bench.seeds(part)):
             if not isinstance(attack, Noise):
@@ -171,7 +177,7 @@ def _rows(bench: Prepared) -> Iterator[Row]:
                 continue
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{group.label}", dataset.label, item.id)
-            unit, noise = item.of_unit(WHOLE), noise_of(resources)
+            unit, noise = item.of_unit(WHOLE), noise_of(resources) or resources
             # Questions without the field that is perturbed have no row.
             if attack.asks_copy_of(unit) or attack.obstacle(unit, noise) is None:
                 candidate = unit.candidate(attack.edits(unit, rng, noise))

@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.tuning import (
     REPORT,
     RULE,
@@ -421,7 +421,7 @@ def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
     failed = sum(one.verdict is Verdict.FAILED or not one.is_asked_clean for one in run.trials)
     if failed > plan.prepared.experiment.experiment.max_failed or not run.is_complete:
         return None
-    return tuning and Chosen(grids=tuning.grids, choices=tuning.choices)
+    return None if tuning is None else Chosen(grids=tuning.grids, choices=tuning.choices)
 
 
 def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:

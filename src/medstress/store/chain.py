@@ -167,7 +167,8 @@ def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[B
                 yield Break("commits", now.id, expected, f"{digest.hex()} ({where})")
             before = now
     except _GapError as gap:
-        yield Break(*gap.args, "a row", "none")
+        table, row = gap.args
+        yield Break(table, row, "a row", "none")
     for table, last in before.last.items():
         count = f"SELECT COUNT(*), COALESCE(MAX(id), 0) FROM main.{table}"
         n, ends = db.execute(count).fetchone()

@@ -233,7 +233,7 @@ class Price:
         return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spending:
     """Computed calls of one victim, or of one role in the trials against it."""
 
@@ -262,14 +262,7 @@ def read_spending(db: sqlite3.Connection) -> list[Spending]:
     A role's answer that no trial has consumed yet counts as the victim's.
     """
     return [
-        Spending(
-            role=role,
-            victim=victim,
-            n_calls=n,
-            tokens_in=int(tokens_in),
-            tokens_out=int(tokens_out),
-            seconds=seconds,
-        )
+        Spending(role, victim, n, int(tokens_in), int(tokens_out), seconds)
         for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
     ]
 

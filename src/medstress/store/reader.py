@@ -95,7 +95,7 @@ class StoredWork:
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StoredInquiry:
     """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
 
@@ -245,23 +245,11 @@ class RunReader:
             f"WHERE t.id IN (SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}) "
             f"AND t.verdict IN {INQUIRIES} ORDER BY t.id"
         )
-        for *place, result in rows:
+        for *place, calls, result in rows:
             record = json.loads(result)
-            yield StoredInquiry(
-                dataset=place[0],
-                group=place[1],
-                victim=place[2],
-                attack=place[3],
-                seed=place[4],
-                item_id=place[5],
-                purpose=record["purpose"],
-                spec=record["told"],
-                outcomes=record["outcomes"],
-                reached=record.get("reached"),
-                note=record.get("note"),
-                findings=record.get("found"),
-                calls=place[6],
-            )
+            more = ("reached", "note", "found")
+            parts = (record["purpose"], record["told"], record["outcomes"], *map(record.get, more))
+            yield StoredInquiry(*place, *parts, calls)
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""

@@ -98,7 +98,7 @@ class EndedFollowUp:
     spec: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Computed:
     """An answer computed by this run."""
 
@@ -525,13 +525,7 @@ class RunStore:
         listed = json.dumps(list(rows))
         roles = dict(self._fetch(_ROLES, listed))
         return [
-            Computed(
-                key=key,
-                victim=victim,
-                role=roles.get(row),
-                answer=decode_answer(body, *tokens),
-                seconds=seconds,
-            )
+            Computed(key, victim, roles.get(row), decode_answer(body, *tokens), seconds)
             for row, key, victim, body, seconds, *tokens in self._fetch(_COMPUTED, listed)
         ]
 

@@ -47,7 +47,7 @@ _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelEntries:
     """What the cache holds for one model."""
 
@@ -162,12 +162,7 @@ class SharedCache:
                 "SELECT model, model_hash, COUNT(*), TOTAL(tokens_in + tokens_out), AVG(seconds) "
                 "FROM answers GROUP BY model, model_hash ORDER BY COUNT(*) DESC, model"
             ).fetchall()
-        return [
-            ModelEntries(
-                model=model, model_hash=known, n=n, n_tokens=int(tokens), seconds_per_call=mean
-            )
-            for model, known, n, tokens, mean in rows
-        ]
+        return [ModelEntries(*row[:3], int(row[3]), row[4]) for row in rows]
 
     def n_bytes(self) -> int:
         """Return the size of its files."""

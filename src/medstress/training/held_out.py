@@ -8,11 +8,11 @@ from typing import Any
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym, noise_of
 from medstress.core.errors import UsageError
-from medstress.entities.names import folded
 from medstress.experiment.plan.noise_resources import (
     mentions_in,
     names_put_in,
     names_put_into,
+    other_names_in,
     without_names,
 )
 from medstress.experiment.plan.plan import Prepared
@@ -43,7 +43,7 @@ def _without_test_names(prepared: Prepared, kind: Kind, data: TrainingData) -> T
     noise, items = data.perturber.noise, (*data.train, *data.dev)
 
     def without_excluded(part: Sequence[Any], what: str) -> tuple[Any, ...]:
-        kept = tuple(item for item in part if excluded.isdisjoint(_mentioned([item], noise)))
+        kept = tuple(item for item in part if excluded.isdisjoint(mentions_in([item], noise)))
         if part and not kept:
             raise UsageError(
                 f"[train] adversarial: {kind.name!r} has no {what} left, since all {len(part)} "
@@ -77,15 +77,13 @@ def share_met(
     Returns:
         The share in [0, 1]; None if no mention is replaced.
     """
-    attacked = _attacked(prepared)
-    table, n, n_met = attacked.replacements[attack.table], 0, 0
+    attacked, n, n_met = _attacked(prepared), 0, 0
     for one in data:
         known = _names_trained_on(one.of(kind), kind)
-        tested = mentions_in(_tested(prepared, one), attacked, attack)
-        for mention, count in tested.items():
-            if mention in table:
-                n += count
-                n_met += count * bool(names_put_in(table[mention], attack.choice) & known)
+        for names, _ in other_names_in(_tested(prepared, one), attack, attacked):
+            if names:
+                n += 1
+                n_met += not names_put_in(names, attack.choice).isdisjoint(known)
     return n_met / n if n else None
 
 
@@ -103,17 +101,13 @@ def _names_trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
     """Return the names of all mentions in the training data and, possibly, their copies."""
     noise = data.perturber.noise
     attacks = [part.attack for part in kind.attacks]
-    return _mentioned(data.train, noise).union(
+    return mentions_in(data.train, noise).union(
         *(
             names_put_into(data.train, attack, noise)
             for attack in attacks
             if isinstance(attack, Synonym | Abbreviation)
         )
     )
-
-
-def _mentioned(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
-    return frozenset(folded(mention) for mention in mentions_in(items, noise))
 
 
 def _attacked(prepared: Prepared) -> NoiseResources:

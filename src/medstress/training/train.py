@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING
 from medstress.core.errors import StoreError
 from medstress.experiment.file.config import Experiment

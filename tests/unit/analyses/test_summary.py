@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from medstress.analyses import summary as module
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Decision, Remark, Shown
+from medstress.analyses.shown import HIDDEN, Decision, Remark, Shown
 from medstress.analyses.summary import (
+    PERFORMANCE,
     decisions_of,
     exit_code,
     faults_of,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores
+from medstress.analyses.shown import as_json
 from medstress.analyses.verdict import VERDICT, Verdict, verdict_of
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended

@@ -29,7 +29,12 @@ from medstress.core.items import labels_of
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import tokenise
-from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.entities.names import folded
+from medstress.experiment.plan.noise_resources import (
+    names_put_into,
+    noise_resources,
+    other_names_in,
+)
 from medstress.experiment.plan.parts import SentenceGroupPart
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
@@ -242,6 +247,9 @@ def test_what_the_papers_words_mean_for_defaults() -> None:
         (CaseNoise, {"to": "uper"}, "case_noise: to"),
         (NonEntityNoise, {"noise": "synonym"}, "non_entity_noise: noise"),
         (NonEntityNoise, {"rate": 2}, "non_entity_noise: rate"),
+        (NonEntityNoise, {"of": {"name": "synonim"}}, "of: expected name = one of swap_noise"),
+        (NonEntityNoise, {"of": {"name": "synonym", "rate": 0.5}}, "synonym: unknown key 'rate'"),
+        (NonEntityNoise, {"rate": 0.5, "of": {"name": "synonym"}}, "belong to what it names"),
         (SwapNoise, {"scope": "words"}, 'words = "FILE"'),
         (SwapNoise, {"words": "mine.txt"}, 'scope = "words"'),
         (SwapNoise, {"recogniser": "gazetteer"}, 'scope = "recognised"'),
@@ -441,3 +449,42 @@ def test_the_second_or_a_random_text_can_be_the_one():
     sides = {perturbed(drawn, pair(), seed).edits[0].field for seed in range(20)}
     assert sides == {"text_a", "text_b"}
     assert perturbed(SwapNoise(scope="all"), pair(a="...")).edits == ()
+
+
+def of_document(name: str, tokens: str, labels: str, document: str) -> TaggedText:
+    types = {"D": "B-Disease", "d": "I-Disease", "O": "O"}
+    return TaggedText(
+        id=name,
+        tokens=tuple(tokens.split()),
+        labels=tuple(types[label] for label in labels),
+        metadata={"document": document},
+    )
+
+
+def test_an_acronym_becomes_what_its_own_document_defines(tmp_path):
+    (tmp_path / "names.csv").write_text(
+        "concept,name\n1,PD\n1,panic disorder\n2,Parkinson disease\n2,shaking palsy\n"
+    )
+    items = [
+        of_document("1", "PD is common", "DOO", "a"),
+        of_document("2", "Parkinson Disease ( PD ) is common", "DdODOOO", "a"),
+        of_document("3", "PD was rare", "DOO", "b"),  # the same letters, which nothing defines
+        of_document("4", "panic disorder ( PD ) was PD", "DdODOOD", "c"),
+    ]
+    attack = Synonym(synonyms="names.csv")
+    noise = noise_resources(items, [attack], tmp_path)
+    new = [
+        " ".join(item.candidate(attack.edits(item, rng_for(0, "x", "d", "q"), noise)).tokens)
+        for item in items
+    ]
+    assert new == [
+        "Parkinson Disease is common",
+        "shaking palsy ( PD ) is common",
+        "PD was rare",
+        "panic disorder ( PD ) was panic disorder",
+    ]
+    sources = [source for _, source in other_names_in(items, attack, noise)]
+    assert sources == ["defined", "listed", *["unchanged"] * 4, "defined"]
+    assert names_put_into(items, attack, noise) == {
+        *map(folded, ("Parkinson disease", "shaking palsy", "panic disorder"))
+    }

@@ -17,12 +17,12 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.words import plural
 from medstress.engine.work import Purpose
-from medstress.experiment.asking import ask
 from medstress.experiment.explain.explanation import Explanation, Settings
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import Watcher
+from medstress.experiment.run import ask
 from medstress.store.codec import decode_edits, edits_text
 from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim

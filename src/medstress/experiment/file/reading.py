@@ -153,9 +153,9 @@ def refuse(failure: ValidationError, where: Where, table: str | None = None) -> 
         if key:
             words = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
             is_word = kind == "literal_error" and isinstance(given, str)
-            near = did_you_mean(given, words) if is_word else ""
+            hint = did_you_mean(given, words) if is_word else ""
             path = ".".join([key, *(part for part in rest[1:] if not _NO_KEY.fullmatch(part))])
-            message = f"{path} = {given!r}: {message[0].lower()}{message[1:]}{near}"
+            message = f"{path} = {given!r}: {message[0].lower()}{message[1:]}{hint}"
         elif not isinstance(given, Mapping):  # no table at all
             message = f"{message}, got {given!r}"
         sentence, inner = message, ""

@@ -20,14 +20,15 @@ from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.noise_resources import mentions_in
+from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
 from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
-UNCHANGED = "unchanged"
+SOURCES = ("listed", "defined", "nearest", "ambiguous", "unchanged")
+"""Where the other names of mentions come from; the last two have none."""
 
 
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
@@ -42,23 +43,15 @@ def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
         for dataset in prepared.datasets:
             for part in prepared.attacks:
                 if isinstance(part.attack, Synonym):
-                    counts = mentions_in(dataset.questions, noise, part.attack)
+                    names = other_names_in(dataset.questions, part.attack, noise)
+                    counts = Counter(source for _, source in names)
                     yield {
                         "dataset": dataset.label,
                         "attack": part.label,
                         "surrogate": part.attack.surrogate,
-                        **_by_source(counts, noise.sources[part.attack.table]),
+                        "n_mentions": counts.total(),
+                        **{f"n_{source}": counts[source] for source in SOURCES},
                     }
-
-
-def _by_source(counts: Mapping[str, int], sources: Mapping[str, str]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for mention, n in counts.items():
-        found[sources.get(mention, UNCHANGED)] += n
-    return {
-        "n_mentions": found.total(),
-        **{f"n_{source}": found[source] for source in ("listed", "nearest", UNCHANGED)},
-    }
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:

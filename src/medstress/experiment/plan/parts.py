@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -89,6 +90,8 @@ class GroupPart:
     """The perturbation set of `resources`, with its hash."""
     needs_passages: bool = False
     """Whether an attack on it reads the passages of the data set."""
+    ties: str | None = None
+    """A warning about names at one distance from the right answers, or None."""
 
     @property
     def fingerprint(self) -> str:
@@ -103,9 +106,11 @@ class GroupPart:
 
     @property
     def remark(self) -> str | None:
-        """A warning about names without a distance or word lists that do not occur, or None."""
+        """A warning about names without a distance or with the same one, or word lists that do not
+        occur; None without any."""
         of_noise = absence_remark(self.noise) if self.noise else None
-        return undefined_names(self.label, self.perturbations) or of_noise
+        remarks = (undefined_names(self.label, self.perturbations), self.ties, of_noise)
+        return "; ".join(filter(None, remarks)) or None
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
@@ -188,7 +193,6 @@ def load_groups(
         embedder = Embedder(
             table.embedding,
             table.pooling,
-            corpus=vocabulary.names,
             base=base,
             choices=table.choices,
         )
@@ -197,14 +201,47 @@ def load_groups(
         perturbations = VectorPerturbationSet(
             vocabulary, embedder, synonyms, table.distance, base=base
         )
-        perturbations.prepare(*texts_to_embed(questions, types), progress=on_vectors)
-        if warning := undefined_names(label, perturbations):
+        anchors, spans = texts_to_embed(questions, types)
+        perturbations.prepare(anchors, spans, progress=on_vectors)
+        ties = tied_names(label, perturbations, anchors) if embedder.is_sparse else None
+        for warning in filter(None, (undefined_names(label, perturbations), ties)):
             note(warning)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
-            GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
+            GroupPart(
+                label=label,
+                table=table,
+                resources=resources,
+                perturbations=perturbations,
+                ties=ties,
+            )
         )
     return parts
+
+
+_KEYS_LOOKED_AT = 200
+"""Right answers that the share of tied names is measured on: enough for a percentage."""
+_FEW = 0.005
+"""A smaller share of tied names is not worth a warning."""
+
+
+def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[str]) -> str | None:
+    """Return a warning about names that share nothing with right answers; None if there are none.
+
+    In the embedding `ngram` they are all at the largest distance: 1, or by `euclidean` its root.
+    """
+    largest = {"cosine": 1.0, "euclidean": math.sqrt(2)}.get(perturbations.distance)
+    looked_at = list(dict.fromkeys(keys))[:_KEYS_LOOKED_AT]
+    if largest is None or not looked_at:
+        return None
+    n_tied = sum(int((perturbations.distances(key) >= largest).sum()) for key in looked_at)
+    share = n_tied / (len(looked_at) * len(perturbations.names))
+    if share < _FEW:
+        return None
+    return (
+        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (a mean) "
+        "and are equally far from it by ngram: a draw of far names is a random one among them"
+    )
 
 
 _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
@@ -525,4 +562,5 @@ def check_kind(
     settings = experiment.analysis
     if settings.transfer or settings.reuse or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
-    kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
+    if experiment.victim:  # classes are what a model answers
+        kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
