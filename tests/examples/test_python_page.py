@@ -18,5 +18,4 @@ def test_the_page_runs_as_one_notebook(workplace, blocks, monkeypatch, capsys):
         exec(compile(code, name, "exec"), vars(notebook))
     out = capsys.readouterr().out
     assert "did you mean 'path'?" in out
-    assert 'target = "__main__:answer"' in out
     assert (workplace / "runs" / "near-and-far" / "run.sqlite").is_file()
