@@ -21,12 +21,12 @@ NAMES = (
 )
 LISTED = """concept,name
 1,aspirin
-1,severe aspirin
-1,daily aspirin
+1,severe salicylate
+1,daily salicylate
 2,warfarin
-2,daily warfarin
+2,daily coumarin
 3,morphine
-3,severe morphine
+3,severe opiate
 """
 
 
@@ -71,11 +71,11 @@ def test_held_out_names_are_none_that_the_test_is_given(synonyms: dict[str, Any]
     attacked = plan.prepared.groups[0].resources
     (table,) = attacked.replacements.values()
     given = {" ".join(names[0]) for names in table.values()}
-    assert "severe aspirin" in given
+    assert "severe salicylate" in given
     assert copies(plan, "synonym") & given
     held_out = copies(plan, "synonym, held-out names")
     assert not held_out & given
-    assert "daily aspirin" in held_out  # the next listed name
+    assert "daily salicylate" in held_out  # the next listed name
     # Of mentions without a further name the copy has the mention itself.
     assert held_out - {"aspirin", "warfarin", "morphine", "naproxen", "salicylic acid"}
 
@@ -95,7 +95,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     synonyms: dict[str, Any], workplace: Path, sentences: list[TaggedText], choice: str
 ) -> None:
     """Neither in the originals, nor where the copy leaves a mention as it is, nor on dev data."""
-    named = [("severe", "aspirin"), ("Daily", "Warfarin"), ("aspirin", "acid")]
+    named = [("severe", "salicylate"), ("Daily", "Coumarin"), ("aspirin", "acid")]
     planted = [
         TaggedText(id=f"x{n}", tokens=("for", *name), labels=("O", "B-Chemical", "I-Chemical"))
         for n, name in enumerate(named * 12)
@@ -128,7 +128,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
 def test_names_met_counts_the_originals_too(synonyms: dict[str, Any], workplace: Path) -> None:
     """The new name of aspirin is put into no copy, as nobody is given aspirin: it stands there."""
     known = TaggedText(
-        id="x", tokens=("severe", "aspirin", "daily"), labels=("B-Chemical", "I-Chemical", "O")
+        id="x", tokens=("severe", "salicylate", "daily"), labels=("B-Chemical", "I-Chemical", "O")
     )
     other = TaggedText(id="y", tokens=("for", "morphine"), labels=("O", "B-Chemical"))
     asked = TaggedText(id="z", tokens=("aspirin", "daily"), labels=("B-Chemical", "O"))
