@@ -18,7 +18,7 @@ from medstress.experiment.prepare import prepare
 from medstress.kinds.victims import prompt_for
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
-from medstress.training.plan import plan_training
+from medstress.training.train import plan_training
 
 INTERFACE = {
     "xian2024-table1",
@@ -199,14 +199,14 @@ def test_recipes_of_pairs_are_cross_validated(name, araujo_data, capsys):
     assert medstress_cli(["train", name, "--dry-run", *araujo_data]) == 0
     out = capsys.readouterr().out
     assert "untrained: the model as it comes" in out
-    assert "original: 15 models, 64 items an epoch, about 2 steps" in out
+    assert "original: 25 models, 64 items an epoch, about 2 steps" in out
     assert "16 dev items" in out
 
 
 @pytest.mark.parametrize("name", ["araujo2020-table4", "araujo2020-table5", "araujo2020-table6"])
-def test_every_kind_of_adversarial_training_has_three_seeds_and_a_match_in_compute(name):
+def test_every_kind_of_adversarial_training_has_five_seeds_and_a_match_in_compute(name):
     train = tomllib.loads(recipes.text_of(name))["train"]
-    assert train["seeds"] == [0, 1, 2]
+    assert train["seeds"] == [0, 1, 2, 3, 4]
     assert train["twice"] is True
     kinds = [(kind["attack"], kind.get("held_out_names", False)) for kind in train["adversarial"]]
     assert ("synonym", True) in kinds

@@ -10,7 +10,7 @@ import pytest
 
 from medstress.entities.encoders import TransformerEncoder
 from medstress.machine import onednn_linear
-from medstress.training.learner import find_start, open_model
+from medstress.training.learners import find_start, open_model
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytestmark = pytest.mark.skipif(
