@@ -138,7 +138,7 @@ class Training(Shown):
                 "Models trained on perturbed copies, beside others",
                 self.rows,
                 [*_LABELS, *_BESIDE],
-                n_labels=4,
+                n_labels=5,
                 notes=[meant, drawn, *folds, *on_names(self.adversarial)],
             ),
             table(

@@ -166,7 +166,7 @@ def least_gain(
     return float(np.quantile(np.interp(shown, grid, widths) - noise, power))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """How much of one model's loss under attack another model avoids."""
 
@@ -205,10 +205,6 @@ def recovery(
         method: how they were resampled, or why they were not.
         limits: the lowest and the highest possible score.
     """
-    scores = [
-        estimated(one, n, method, limits)
-        for one in (clean, attacked, trained_clean, trained_attacked)
-    ]
     loss, gain = minus(clean, attacked), minus(trained_attacked, attacked)
     taken = np.nan_to_num(loss.drawn, nan=0.0) > 0
     if loss.value is None or gain.value is None:
@@ -218,8 +214,15 @@ def recovery(
     else:
         share = Measured(value=gain.value / loss.value, drawn=gain.drawn[taken] / loss.drawn[taken])
         recovered = estimated(share, n, method)
+
+    def score(one: Measured) -> Estimate:
+        return estimated(one, n, method, limits)
+
     return Recovery(
-        *scores,
+        clean=score(clean),
+        attacked=score(attacked),
+        trained_clean=score(trained_clean),
+        trained_attacked=score(trained_attacked),
         clean_loss=estimated(minus(clean, trained_clean), n, method),
         gain=estimated(gain, n, method),
         recovered=recovered,

@@ -237,13 +237,12 @@ class PairScorer(Learner):
     def encode(self, items: Sequence[SentencePair]) -> list[Example]:
         """Turn pairs into examples, in order."""
         firsts, seconds = [item.text_a for item in items], [item.text_b for item in items]
+        sides = [self._read(firsts, seconds)]
         if self._is_bi:
-            rows = list(zip(self._read(firsts), self._read(seconds), strict=True))
-        else:
-            rows = [(row,) for row in self._read(firsts, seconds)]
+            sides = [self._read(firsts), self._read(seconds)]
         return [
             Example(rows=row, target=(item.score - item.low) / (item.high - item.low))
-            for item, row in zip(items, rows, strict=True)
+            for item, row in zip(items, zip(*sides, strict=True), strict=True)
         ]
 
     def loss(self, batch: Sequence[Example]) -> Any:

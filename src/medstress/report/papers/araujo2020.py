@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeAlias
 
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.shown import Chart, Column, Entry, Point, Table, Value, label
@@ -31,10 +32,18 @@ MODELS = ("P+M", "P")
 MEASURES = ("precision", "recall", "f1", "pearson", "spearman")
 BC5CDR = "bc5cdr"
 SOURCE = "Araujo et al., 2020, Tables 2 to 6"
+PRINTED = (
+    "P and P+M: published scores of the paper's BERT models, pre-trained on PubMed abstracts, and "
+    "on these and MIMIC-III."
+)
 INTERVALS = (
     "Intervals: 95 %, bootstrap over documents, sentences or pairs (those that share a sentence "
     "together), and over training seeds where there are three or more."
 )
+
+
+_Row: TypeAlias = tuple[Sequence[Value], Sequence[Sequence[Value]]]
+"""What names a row, and its values in each block of columns: ours, then published ones."""
 
 
 class _Scores:
@@ -71,7 +80,10 @@ class _Scores:
     def lines(self) -> Sequence[KindScores]:
         """Scores of kinds of models, means over training seeds; without training, of models."""
         if self.training is not None:
-            return [row for row in self.training.scores if row.measure in MEASURES]
+            scores = [row for row in self.training.scores if row.measure in MEASURES]
+            kinds = list(dict.fromkeys(row.model for row in scores))
+            order = MEASURES.index
+            return sorted(scores, key=lambda row: (kinds.index(row.model), order(row.measure)))
         return [
             KindScores(
                 dataset=row.key.dataset,
@@ -136,7 +148,7 @@ class _Scores:
         n_seeds = len({one.seed for one in self.training.models}) if self.training else 0
         means = [f"Ours: means over {n_seeds} training seeds."] if n_seeds > 1 else []
         has_printed = any(self.printed(CLEAN, m)[0] for m in MEASURES)
-        source = [published.NOT_OURS.format(source=SOURCE)] if has_printed else []
+        source = [published.NOT_OURS.format(source=SOURCE), PRINTED] if has_printed else []
         return (*means, seeds_note(seeds), INTERVALS, *few, *source)
 
     def table(
@@ -145,7 +157,7 @@ class _Scores:
         caption: str,
         labels: Sequence[str],
         blocks: Sequence[str],
-        rows: Sequence[tuple[Sequence[Value], Sequence[Sequence[Value]]]],
+        rows: Sequence[_Row],
         rules: frozenset[int] = frozenset(),
     ) -> Table:
         """Return a table whose columns are ours and the published ones, block by block.
@@ -155,7 +167,7 @@ class _Scores:
             caption: what it shows.
             labels: headings of the columns that name a row.
             blocks: what each block of columns holds.
-            rows: the names of a row, and its values in each block: ours, then published ones.
+            rows: the rows.
             rules: rows with a line above them.
         """
         cells = [value for _, row in rows for values in row for value in values[1:]]
@@ -196,14 +208,15 @@ def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
         raise Missing(f"needs {'tagged texts' if tagged else 'sentence pairs'}")
     measures = list(dict.fromkeys(line.measure for line in scores.lines))
     ordered = [m for m in MEASURES if m in measures]
-    rows, rules = [], set()
+    rows: list[_Row] = []
+    rules: set[int] = set()
     of = {(x.dataset, x.group, x.model, x.attack, x.measure): x for x in scores.lines}
     places = dict.fromkeys((x.dataset, x.group, x.model) for x in scores.lines)
     for place in (place for place in places if place[2] in scores.clean_models):
         rules |= {len(rows)} if rows else set()
         attacks = [a for a in scores.attacks if (*place, a, ordered[0]) in of]
         for test in (CLEAN, *attacks):
-            values = []
+            values: list[Sequence[Value]] = []
             for measure in ordered:
                 line = of[(*place, attacks[0] if test == CLEAN else test, measure)]
                 ours = line.clean if test == CLEAN else line.attacked
@@ -229,11 +242,11 @@ def _figure_1(run: PaperRun) -> Iterator[Part]:
             points.setdefault((at, test, line.model), point)
             for model, value in zip(MODELS, scores.printed(test, main), strict=True):
                 if value is not None:
-                    series = f"{model}, published"
+                    series = f"BERT {model}, published"
                     points.setdefault((at, test, series), Point(point.x, value, series, at))
     # Ours first, the tests in the paper's order.
     order = {test: i for i, test in enumerate((CLEAN, *scores.attacks))}
-    series = [*models, *(f"{model}, published" for model in MODELS)]
+    series = [*models, *(f"BERT {model}, published" for model in MODELS)]
     ranked = sorted(points, key=lambda key: (key[0], order[key[1]], series.index(key[2])))
     yield Chart(
         name="figure1",
@@ -259,7 +272,8 @@ def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
         raise Missing("needs a run that trained on perturbed copies: medstress train")
     trained_on = {kind.name: set(kind.attacks) for kind in training.adversarial}
     plain = {kind.name for kind in training.adversarial if kind.n_left_out is None}
-    rows, rules = [], set()
+    rows: list[_Row] = []
+    rules: set[int] = set()
     for attack in scores.attacks:
         first = len(rows)
         for line in scores.lines:
@@ -272,7 +286,7 @@ def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
                 is_own and line.model in plain and len(trained_on[line.model]) == 1
             )
             measure = line.measure if is_printed else ""
-            values = [
+            values: list[Sequence[Value]] = [
                 [_known(score), *scores.printed(test, measure, copied)]
                 for test, score in ((CLEAN, line.clean), (attack, line.attacked))
             ]
