@@ -263,8 +263,8 @@ def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch
     (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
     assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert "original: 3 models, 20 items an epoch" in told
-    assert "both: 3 models, 40 items an epoch" in told
+    assert "original: 5 models, 20 items an epoch" in told
+    assert "both: 5 models, 40 items an epoch" in told
 
 
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():

@@ -246,8 +246,8 @@ def _figure_1(run: PaperRun) -> Iterator[Part]:
                     points.setdefault((at, test, series), Point(point.x, value, series, at))
     # Ours first, the tests in the paper's order.
     order = {test: i for i, test in enumerate((CLEAN, *scores.attacks))}
-    series = [*models, *(f"BERT {model}, published" for model in MODELS)]
-    ranked = sorted(points, key=lambda key: (key[0], order[key[1]], series.index(key[2])))
+    drawn = [*models, *(f"BERT {model}, published" for model in MODELS)]
+    ranked = sorted(points, key=lambda key: (key[0], order[key[1]], drawn.index(key[2])))
     yield Chart(
         name="figure1",
         title="Scores of the clean data and of perturbed copies",
